@@ -1,0 +1,279 @@
+"""What the sources saw: frozen and closed. ``None`` is unknown; it is never 0 and never "healthy".
+
+Units are in the names: ``_s`` seconds, ``_mib`` MiB, ``_mb_s`` 10^6 bytes a second, ``_pct`` 0-100,
+``_ratio`` and ``kv_usage`` 0-1, ``_per_s`` and ``_s`` after a count a rate over the reading's window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui.model.status import Reason
+
+EngineKind = Literal["vllm", "sglang", "trtllm", "triton"]
+EngineState = Literal["loading", "serving", "draining", "down", "unknown"]
+GpuState = Literal["ok", "lost", "error"]
+ProbeKind = Literal["liveness", "readiness", "startup", "generate"]
+ProbeStatus = int | Literal["timeout", "refused", "reset", "tls", "dns"]
+ProbeAction = Literal["none", "restart", "unready", "ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A figure that could not be read, why, and what would bring it."""
+
+    field: str
+    why: str
+    enable: str = ""
+
+
+# ---------------------------------------------------------------------------------------- GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """One process that holds memory of a device (NVML reports host pids)."""
+
+    pid: int
+    name: str | None = None
+    mem_mib: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One device. Memory used is total - free - reserved: drivers differ on what their ``used`` means."""
+
+    index: int
+    uuid: str | None = None
+    name: str | None = None
+    sm_pct: float | None = None
+    """Share of the sample period in which any kernel was resident; not occupancy."""
+    mem_ctrl_pct: float | None = None
+    """Share of the sample period in which the memory controller was busy; not fullness."""
+    mem_used_mib: float | None = None
+    mem_total_mib: float | None = None
+    mem_reserved_mib: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    """The enforced limit: the least of all limiters."""
+    temp_c: float | None = None
+    throttle: tuple[str, ...] | None = None
+    """Active clocks event reasons by the names of the JSON contract; empty means none is active."""
+    clock_sm_mhz: float | None = None
+    clock_max_mhz: float | None = None
+    clock_mem_mhz: float | None = None
+    ecc_uncorrected: int | None = None
+    remap_pending: bool | None = None
+    xid: int | None = None
+    pcie_gen: int | None = None
+    pcie_gen_max: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    mig: bool | None = None
+    gpm_sm_active: float | None = None
+    gpm_tensor_active: float | None = None
+    gpm_dram_active: float | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    state: GpuState = "ok"
+    reason: Reason | None = None
+    detail: str = ""
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSet:
+    """All devices that the driver counts, in index order."""
+
+    gpus: tuple[GpuReading, ...] = ()
+    driver_version: str | None = None
+
+
+# ---------------------------------------------------------------------------------------- host
+
+
+@dataclass(frozen=True, slots=True)
+class DiskReading:
+    """One whole disk. ``util_pct`` on NVMe is not saturation: read it with ``await_ms``."""
+
+    name: str
+    r_s: float | None = None
+    w_s: float | None = None
+    read_mb_s: float | None = None
+    write_mb_s: float | None = None
+    util_pct: float | None = None
+    await_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """The machine around the GPUs."""
+
+    cpu_pct_total: float | None = None
+    """0-100 of all cores."""
+    cpu_cores: int | None = None
+    cpu_pct_per_core: tuple[float, ...] | None = None
+    load1: float | None = None
+    busiest_process_cpu_pct: float | None = None
+    """100 is one core: may pass 100."""
+    busiest_process: str | None = None
+    busiest_process_pid: int | None = None
+    busiest_thread_cpu_pct: float | None = None
+    """Never above 100."""
+    busiest_thread: str | None = None
+    busiest_thread_pid: int | None = None
+    """The pid of the process that owns the thread."""
+    iowait_pct: float | None = None
+    disk_util_pct: float | None = None
+    """The busiest disk's."""
+    disk_read_mb_s: float | None = None
+    disk_write_mb_s: float | None = None
+    mem_used_pct: float | None = None
+    mem_used_mib: float | None = None
+    mem_total_mib: float | None = None
+    psi_cpu: float | None = None
+    """Pressure: the 10 s "some" percentage."""
+    psi_io: float | None = None
+    psi_mem: float | None = None
+    ctx_switches_s: float | None = None
+    net_mb_s: float | None = None
+    """Received and sent, loopback left out."""
+    net_rx_mb_s: float | None = None
+    net_tx_mb_s: float | None = None
+    disks: tuple[DiskReading, ...] | None = None
+    missing: tuple[Missing, ...] = ()
+
+
+# ---------------------------------------------------------------------------------------- engines
+
+
+@dataclass(frozen=True, slots=True)
+class RankReading:
+    """One data-parallel rank (or engine core) behind a URL."""
+
+    rank: str
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+    stalled_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReading:
+    """One engine's figures in canonical names, whatever the engine calls them.
+
+    Rates and percentiles are over ``window_s``; percentiles come from bucket differences of the
+    window, never from totals since start. Several ranks are summed, except ``kv_usage`` (mean) and
+    ``kv_usage_max`` (the worst rank's maximum of the last 30 s).
+    """
+
+    url: str
+    engine: EngineKind | None = None
+    version: str | None = None
+    model: str | None = None
+    simulated: bool = False
+    reason: Reason | None = None
+    """Set where the server answered but its figures cannot be had (``stats_off``, ``unsupported_engine``)."""
+    detail: str = ""
+    window_s: float | None = None
+    latency_window_s: float | None = None
+    scrape_s: float | None = None
+    """How long the last scrape took."""
+    running: float | None = None
+    waiting: float | None = None
+    waiting_by_reason: Mapping[str, float] = field(default_factory=dict)
+    kv_usage: float | None = None
+    kv_usage_max: float | None = None
+    kv_capacity_tokens: float | None = None
+    preemptions_per_s: float | None = None
+    prefix_hit_ratio: float | None = None
+    evictions_per_s: float | None = None
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    ttft_p99_s: float | None = None
+    itl_p50_s: float | None = None
+    itl_p95_s: float | None = None
+    e2e_p95_s: float | None = None
+    queue_p95_s: float | None = None
+    gen_tok_s: float | None = None
+    prompt_tok_s: float | None = None
+    req_s: float | None = None
+    http_503_ratio: float | None = None
+    error_ratio: float | None = None
+    max_num_seqs: float | None = None
+    since_last_step_s: float | None = None
+    """Seconds since the step heartbeat was seen to move, busy or idle; None before a second scrape."""
+    stalled_s: float | None = None
+    """Seconds for which work was present at every scrape and the heartbeat stood still (worst rank)."""
+    stalled_scrapes: int | None = None
+    """Scrapes of that span, both ends counted; 0 when the heartbeat moves or there is no work."""
+    asleep: bool | None = None
+    ranks: tuple[RankReading, ...] = ()
+    started_at: float | None = None
+    """Epoch seconds at which the API server started, where the engine says so."""
+    restarts: int = 0
+    """Counter resets seen by this program."""
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReading:
+    """One probe route: what it answered last, and how it has been doing."""
+
+    url: str
+    kind: ProbeKind
+    path: str = ""
+    status: ProbeStatus | None = None
+    latency_s: float | None = None
+    latency_p99_s: float | None = None
+    streak: int = 0
+    """Results alike in a row: positive for successes, negative for failures, 0 before the first."""
+    would: ProbeAction = "none"
+    would_in_s: float | None = None
+
+    @property
+    def ok(self) -> bool | None:
+        """The kubelet's view of the last answer: 200-399 passes; None before the first."""
+        if self.status is None:
+            return None
+        return isinstance(self.status, int) and 200 <= self.status < 400
+
+
+# ---------------------------------------------------------------------------------------- processes
+
+ProcessRole = Literal[
+    "api_server", "launcher", "engine_core", "worker", "scheduler", "detokenizer", "tokenizer",
+    "coordinator", "backend", "other",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProcess:
+    """A process of this host that looks like part of an engine."""
+
+    pid: int
+    ppid: int
+    comm: str
+    role: ProcessRole
+    engine: EngineKind
+    started_at: float | None = None
+    """Epoch seconds."""
+    port: int | None = None
+    """HTTP port: a listening socket of the HTTP process, else what its command line asks for."""
+    host: str | None = None
+    listening: bool = False
+    zombie: bool = False
+    cmdline: tuple[str, ...] = ()
+    """As given on the command line, secrets redacted; empty for processes that overwrite theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTable:
+    """The engine processes of this host at one instant."""
+
+    processes: tuple[EngineProcess, ...] = ()
+    listeners: tuple[str, ...] = ()
+    """URLs at which an engine-like process listens."""

@@ -1,0 +1,53 @@
+"""All latest readings and their statuses at one instant: what verdicts, screen and JSON are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tui.model.status import Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui.model.readings import EngineProcess, EngineReading, GpuSet, HostReading, ProbeReading
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """One engine endpoint as known at the instant: scrape, probes, and its processes on this host."""
+
+    url: str
+    engine: Observed[EngineReading] = Observed()
+    probes: tuple[ProbeReading, ...] = ()
+    local: bool = False
+    """The URL is an address of this host, so that absence from the process table means something."""
+    processes: tuple[EngineProcess, ...] | None = None
+    """The engine's tree (HTTP process first); empty: none was found; None: not known."""
+    ever_served: bool = False
+    """This program has seen it serve."""
+    served_last: float | None = None
+    """Monotonic seconds of the last successful scrape."""
+    discovered: bool = False
+    args: Mapping[str, str] = field(default_factory=dict)
+    """Command-line options that matter, by long name without dashes; secrets redacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSnapshot:
+    """The host at one instant. A lost source keeps its last reading; its status ages it."""
+
+    taken_at: float
+    """Monotonic seconds."""
+    wall: float
+    """Epoch seconds."""
+    hostname: str = ""
+    gpus: Observed[GpuSet] = Observed()
+    host: Observed[HostReading] = Observed()
+    engines: tuple[EngineView, ...] = ()
+    interval_s: float = 1.0
+    simulated: bool = False
+    read_only: bool = False
+    actions_enabled: bool = False
+    discovery_done: bool = True
+    """False until the first look for engines has ended."""
