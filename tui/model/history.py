@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+import bisect
+import math
+from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,38 +14,46 @@ if TYPE_CHECKING:
 class Series:
     """One quantity over time: the newest ``capacity`` points, oldest first.
 
+    Kept as two flat arrays, 16 bytes a point: as tuples, half an hour of a host with eight GPUs was 17 MB.
+
     Args:
         capacity: points kept; 1800 is half an hour at one a second.
     """
 
-    __slots__ = ("_points",)
+    __slots__ = ("_capacity", "_times", "_values")
 
     def __init__(self, capacity: int = 1800) -> None:
-        self._points: deque[tuple[float, float | None]] = deque(maxlen=capacity)
+        self._capacity = capacity
+        self._times = array("d")
+        self._values = array("d")
 
     def add(self, at: float, value: float | None) -> None:
-        """Append one point; ``at`` is monotonic seconds, None is a gap."""
-        self._points.append((at, value))
+        """Append one point; ``at`` is monotonic seconds, None (or not finite) is a gap."""
+        self._times.append(at)
+        self._values.append(math.nan if value is None or not math.isfinite(value) else value)
+        if len(self._times) >= self._capacity + 256:  # in one go, so that a point costs no shifting
+            del self._times[: -self._capacity]
+            del self._values[: -self._capacity]
 
     def __len__(self) -> int:
-        return len(self._points)
+        return min(len(self._times), self._capacity)
 
     def __iter__(self) -> Iterator[tuple[float, float | None]]:
-        return iter(self._points)
+        return iter(self._slice(len(self._times) - len(self)))
 
     def since(self, at: float) -> list[tuple[float, float | None]]:
         """Points at or after an instant, oldest first."""
-        found: list[tuple[float, float | None]] = []
-        for point in reversed(self._points):
-            if point[0] < at:
-                break
-            found.append(point)
-        found.reverse()
-        return found
+        return self._slice(max(len(self._times) - len(self), bisect.bisect_left(self._times, at)))
 
     def last(self) -> float | None:
         """The newest value; None for a gap or an empty series."""
-        return self._points[-1][1] if self._points else None
+        return None if not self._values or math.isnan(self._values[-1]) else self._values[-1]
+
+    def _slice(self, start: int) -> list[tuple[float, float | None]]:
+        return [
+            (at, None if math.isnan(value) else value)
+            for at, value in zip(self._times[start:], self._values[start:], strict=True)
+        ]
 
 
 class History:

@@ -1,0 +1,91 @@
+"""Arguments to a command. Only the chosen command's module is imported: ``once`` must start fast."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USAGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its module has ``DESCRIPTION``, ``EXAMPLE``, ``add_arguments(parser)`` and ``run(args)``."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "once": Command("tui.commands.once", "sample a few times, print figures and verdict"),
+    "verdict": Command("tui.commands.verdict", "classify recorded observations"),
+    "config": Command("tui.commands.config", "print the config template, or check a file"),
+}
+SCREEN = Command("tui.commands.screen", "the live screen")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; usage errors exit with 2."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name, rest = _command(words)
+    command = COMMANDS[name] if name else SCREEN
+    module = importlib.import_module(command.module)
+    parser = argparse.ArgumentParser(
+        prog=f"infertop {name}".strip(),
+        description=module.DESCRIPTION,
+        epilog=_epilog(name, module.EXAMPLE),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    parser.add_argument("--config", metavar="FILE", type=Path, help="settings (default: infertop config)")
+    parser.add_argument(
+        "--read-only", action="store_true", help="never act on a process, whatever is configured"
+    )
+    parser.add_argument("--version", action="version", version=f"infertop {__version__}")
+    try:
+        return int(module.run(parser.parse_args(rest)))
+    except UsageError as error:
+        print(f"infertop: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # the reader of a pipe went away; Python would complain again while flushing at exit
+        sys.stdout = None  # type: ignore[assignment]
+        return 1
+
+
+class UsageError(Exception):
+    """Something about the arguments, the config or the terminal that the user must change."""
+
+
+def _command(words: list[str]) -> tuple[str, list[str]]:
+    """The command's name and the other words: a command may stand behind global options."""
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        if words[position] == "--":
+            return "", words
+        position += 2 if words[position] == "--config" else 1
+    if position < len(words) and words[position] in COMMANDS:
+        return words[position], words[:position] + words[position + 1 :]
+    return "", words
+
+
+def _epilog(name: str, example: str) -> str:
+    lines = []
+    if not name:
+        width = max(map(len, COMMANDS))
+        lines.append("commands (infertop COMMAND --help):")
+        lines += [f"  {word:<{width}}  {command.summary}" for word, command in COMMANDS.items()]
+        lines.append("")
+    return "\n".join([*lines, f"example: {example}"])

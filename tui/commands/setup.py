@@ -1,0 +1,104 @@
+"""What several commands share: settings, targets and the real sources."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.cli import UsageError
+from tui.config.load import ConfigError, load
+from tui.model.settings import EngineTarget
+from tui.model.urls import parse_url
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from tui.model.readings import EngineKind
+    from tui.model.settings import Config
+    from tui.runtime.sources import ProbePlan, Sources
+
+
+def config_from(args: argparse.Namespace) -> Config:
+    """The settings of ``--config`` (or the default file), with what the command line overrides.
+
+    Raises:
+        UsageError: the file does not fit.
+    """
+    try:
+        config = load(args.config)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    if args.read_only:
+        config = replace(config, read_only=True)
+    if getattr(args, "interval", None) is not None:
+        config = replace(config, interval_s=args.interval)
+    return config
+
+
+def targets_from(
+    config: Config, urls: Sequence[str], metrics_urls: Sequence[str]
+) -> tuple[EngineTarget, ...]:
+    """The endpoints named on the command line (the n-th metrics URL belongs to the n-th), else the config's.
+
+    An endpoint that the config also names keeps the config's token, headers and certificates.
+
+    Raises:
+        UsageError: an address that is none, or more metrics URLs than endpoints.
+    """
+    if len(metrics_urls) > len(urls):
+        raise UsageError("more --metrics-url than URLs: the n-th belongs to the n-th URL")
+    known = {target.url: target for target in config.engines}
+    targets = []
+    for position, text in enumerate(urls):
+        url = _url(text)
+        target = known.get(url, EngineTarget(url=url))
+        if position < len(metrics_urls):
+            target = replace(target, metrics_url=_url(metrics_urls[position]))
+        targets.append(_with_token(target))
+    if not urls:
+        targets = [_with_token(target) for target in config.engines]
+    return tuple(dict.fromkeys(target.url for target in targets)) and tuple(
+        {target.url: target for target in targets}.values()
+    )
+
+
+def real_sources(config: Config) -> Sources:
+    """NVML, /proc and HTTP of this machine."""
+    from tui.runtime.sources import ProbePlan, Sources
+    from tui.sources.engines.source import EngineSource
+    from tui.sources.host import HostSource
+    from tui.sources.nvml import NvmlSource
+    from tui.sources.probes import ProbeSource, probe_specs
+    from tui.sources.processes import ProcessSource, is_local
+
+    def probes(target: EngineTarget, kind: EngineKind) -> tuple[ProbePlan, ...]:
+        return tuple(
+            ProbePlan(ProbeSource(target, name, spec), spec.period_s, spec.timeout_s)
+            for name, spec in probe_specs(kind, config.probes)
+        )
+
+    return Sources(
+        gpus=NvmlSource,
+        host=HostSource,
+        processes=ProcessSource,
+        engine=EngineSource,
+        probes=probes,
+        is_local=is_local,
+    )
+
+
+def _url(text: str) -> str:
+    try:
+        return parse_url(text)
+    except ValueError as error:
+        raise UsageError(f"not an engine's address: {text!r} ({error}); e.g. http://127.0.0.1:8000") from None
+
+
+def _with_token(target: EngineTarget) -> EngineTarget:
+    """The token by its own variable, else the general one; never for an endpoint that was only found."""
+    name = target.token_env or "INFERTOP_TOKEN"
+    if not target.token and (token := os.environ.get(name, "")):
+        return replace(target, token=token)
+    return target

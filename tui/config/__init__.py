@@ -1,0 +1,1 @@
+"""Settings from TOML: read, checked, and printed as a commented template."""

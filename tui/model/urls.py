@@ -1,0 +1,47 @@
+"""Addresses of engines: one spelling, no credentials."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit, urlunsplit
+
+
+def parse_url(text: str) -> str:
+    """The canonical form of an engine's address: scheme, host, port, path without trailing slash.
+
+    ``host:port`` alone is taken as http.
+
+    Raises:
+        ValueError: not an http(s) address; or it holds credentials, a query or a fragment, which
+            would end up on screen and in logs.
+    """
+    if "://" not in text:
+        text = f"http://{text}"
+    if any(ord(c) <= 32 or ord(c) == 127 for c in text):
+        raise ValueError("white space or control characters")
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("the scheme is not http or https")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("credentials in a URL would be shown; use token_env or headers in the config")
+    if parts.query or parts.fragment:
+        raise ValueError("a query or fragment has no meaning here")
+    if not parts.hostname:
+        raise ValueError("no host")
+    port = parts.port  # raises ValueError when it is no number up to 65535
+    if port == 0:
+        raise ValueError("port 0")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path.rstrip("/"), "", ""))
+
+
+def host_port(url: str) -> tuple[str, int]:
+    """Host (without brackets) and port of a canonical address; the scheme's port where none is given."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def short_name(url: str) -> str:
+    """How an address is called on a small screen: ``:8000`` on loopback, else ``host:port``."""
+    host, port = host_port(url)
+    loopback = host in ("localhost", "::1") or host.startswith("127.")
+    return f":{port}" if loopback else f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

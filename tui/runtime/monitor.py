@@ -1,0 +1,263 @@
+"""Owns every poll loop and everything they have read; hands out frozen snapshots of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING, Any
+
+from tui.model.history import History
+from tui.model.settings import EngineTarget
+from tui.model.snapshot import HostSnapshot
+from tui.model.text import clean
+from tui.model.urls import host_port
+from tui.model.verdicts import Judgement
+from tui.runtime import record
+from tui.runtime.blocking import BlockingRunner
+from tui.runtime.poll import Poller
+from tui.runtime.target import WatchedEngine
+from tui.sources.processes import command_args, tree_of
+from tui.verdict.judge import Judge, judge_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tui.model.readings import EngineProcess, GpuSet, HostReading, ProcessTable
+    from tui.model.settings import Config
+    from tui.runtime.clock import Clock
+    from tui.runtime.sources import Sources
+
+PROCESS_PERIOD_S = 2.0
+GUESS_PERIOD_S = 10.0
+GUESSES = ("http://127.0.0.1:8000", "http://127.0.0.1:30000")
+"""Default ports of vLLM, Triton and trtllm-serve, and of SGLang: tried when no process gave itself away."""
+CLOSE_S = 1.0
+
+
+class Monitor:
+    """Reads everything on its cadence, judges once an interval.
+
+    The loop's thread alone touches it. ``snapshot`` and ``judgement`` never wait.
+
+    Args:
+        config: the settings in force.
+        targets: endpoints given by name; none: those found on this host.
+        sources: where readings come from.
+        clock: time.
+        backoff: off for a one-shot run.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        targets: tuple[EngineTarget, ...],
+        sources: Sources,
+        clock: Clock,
+        *,
+        backoff: bool = True,
+    ) -> None:
+        self.history = History()
+        self.interval_s = config.interval_s
+        self.version = 0
+        """Grows with each judgement: a screen that has drawn it has nothing new to draw."""
+        self._config = config
+        self._sources = sources
+        self._clock = clock
+        self._backoff = backoff
+        self._hostname = clean(socket.gethostname(), 40)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._engines: dict[str, WatchedEngine] = {}
+        self._judge = Judge(config.thresholds, config.slo)
+        self._judgement = Judgement()
+        self._snapshot: HostSnapshot | None = None
+        self._searching = not targets and config.discovery.enabled
+        self._looked = not self._searching
+        interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
+        self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
+        self.host: Poller[HostReading] = self._blocking(sources.host(), interval, 3.0)
+        self.processes: Poller[ProcessTable] = self._blocking(
+            sources.processes(), lambda: max(PROCESS_PERIOD_S, self.interval_s), 5.0, self._on_processes
+        )
+        for target in targets:
+            self._watch(target)
+
+    # -------------------------------------------------------------------------------- life
+
+    async def start(self) -> None:
+        """Start every loop and return; they run until ``stop``."""
+        self._start_reading()
+        self._spawn(self._judge_for_ever())
+
+    async def stop(self) -> None:
+        """End every loop and close what it held, within a second."""
+        for task in self._tasks:
+            task.cancel()
+        closing = asyncio.gather(
+            *(watched.close() for watched in self._engines.values()),
+            *(poller.close() for poller in (self.gpus, self.host, self.processes)),
+            *self._tasks,
+            return_exceptions=True,
+        )
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(closing, CLOSE_S)
+
+    async def sample(self, samples: int) -> tuple[HostSnapshot, Judgement]:
+        """Read everything ``samples`` times, an interval apart, and judge what was seen, once.
+
+        A source that cannot keep up is given its deadline and then left out.
+        """
+        self._start_reading()
+        patience = (samples - 1) * self.interval_s + 6.0
+        limit = self._clock.monotonic() + patience
+        seen = 0
+        while self._clock.monotonic() < limit:
+            done = self._rounds()
+            if done > seen:
+                seen = done
+                self._record()
+            if self._looked and done >= samples:
+                break
+            await self._clock.sleep(0.02)
+        snapshot = self._record()
+        return snapshot, judge_all(snapshot, self.history, self._config.thresholds, self._config.slo)
+
+    # -------------------------------------------------------------------------------- what is known
+
+    def snapshot(self) -> HostSnapshot:
+        """The host as last recorded (once an interval); made on the spot before the first time."""
+        return self._snapshot or self._take()
+
+    def judgement(self) -> Judgement:
+        """The newest verdicts and findings."""
+        return self._judgement
+
+    def timeline(self, scope: str) -> list[tuple[float, str]]:
+        """Changes of a scope's verdict: (epoch seconds, verdict), oldest first."""
+        return [(at, str(name)) for at, name in self._judge.timeline(scope)]
+
+    # -------------------------------------------------------------------------------- inside
+
+    def _blocking(
+        self,
+        source: Any,
+        interval: Callable[[], float],
+        deadline_s: float,
+        on_reading: Callable[[Any], None] | None = None,
+    ) -> Poller[Any]:
+        return Poller(
+            BlockingRunner(source, self._clock),
+            self._clock,
+            interval,
+            deadline_s=deadline_s,
+            on_reading=on_reading,
+            backoff=self._backoff,
+        )
+
+    def _start_reading(self) -> None:
+        for poller in (self.gpus, self.host, self.processes):
+            self._spawn(poller.run())
+        for watched in self._engines.values():
+            watched.start()
+        if self._searching:
+            self._spawn(self._guess_for_ever())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)  # a task that nothing refers to may vanish in mid-flight
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _watch(self, target: EngineTarget) -> WatchedEngine | None:
+        if target.url in self._engines:
+            return None
+        watched = WatchedEngine(
+            target,
+            self._sources,
+            self._clock,
+            lambda: self.interval_s,
+            self._spawn,
+            backoff=self._backoff,
+        )
+        self._engines[target.url] = watched
+        return watched
+
+    def _on_processes(self, table: ProcessTable) -> None:
+        if self._searching:
+            for url in table.listeners:
+                if (watched := self._watch(EngineTarget(url=url, discovered=True))) is not None:
+                    watched.start()
+        for url, watched in self._engines.items():
+            if watched.local and (tree := tree_of(table, url)):
+                watched.learn_kind(tree[0].engine)
+
+    async def _guess_for_ever(self) -> None:
+        while not self.processes.attempts:
+            await self._clock.sleep(0.02)
+        while True:
+            if not self._engines:
+                await asyncio.gather(*(self._guess(url) for url in GUESSES))
+            self._looked = True
+            await self._clock.sleep(GUESS_PERIOD_S)
+
+    async def _guess(self, url: str) -> None:
+        """Watch a default port if an engine answers there; whatever else listens is left alone."""
+        target = EngineTarget(url=url, discovered=True)
+        guess = Poller(self._sources.engine(target), self._clock, lambda: 1.0, deadline_s=2.0)
+        try:
+            await guess.read_once()
+        finally:
+            await guess.close()
+        reading = guess.reading
+        if reading is not None and reading.engine is not None:
+            watched = self._watch(target)
+            if watched is not None:
+                watched.start()
+
+    async def _judge_for_ever(self) -> None:
+        due = self._clock.monotonic()
+        while True:
+            snapshot = self._record()
+            self._judgement = self._judge.update(snapshot, self.history)
+            self.version += 1
+            due = max(due + self.interval_s, self._clock.monotonic())
+            await self._clock.sleep(due - self._clock.monotonic())
+
+    def _record(self) -> HostSnapshot:
+        self._snapshot = snapshot = self._take()
+        record.add(self.history, snapshot)
+        return snapshot
+
+    def _rounds(self) -> int:
+        pollers: list[Poller[Any]] = [
+            self.gpus,
+            self.host,
+            *(watched.scrape for watched in self._engines.values()),
+        ]
+        return min(poller.attempts for poller in pollers)
+
+    def _take(self) -> HostSnapshot:
+        now = self._clock.monotonic()
+        table = self.processes.observed(now)
+        views = []
+        for url, watched in self._engines.items():
+            tree: tuple[EngineProcess, ...] | None = None
+            args: dict[str, str] = {}
+            if watched.local and table.reading is not None and table.status.ok:
+                tree = tree_of(table.reading, url)
+                args = command_args(tree[0].cmdline) if tree else {}
+            views.append(watched.view(now, tree, args))
+        return HostSnapshot(
+            taken_at=now,
+            wall=self._clock.wall(),
+            hostname=self._hostname,
+            gpus=self.gpus.observed(now),
+            host=self.host.observed(now),
+            engines=tuple(sorted(views, key=lambda view: host_port(view.url)[1])),
+            interval_s=self.interval_s,
+            simulated=self._sources.simulated
+            or any(v.engine.reading is not None and v.engine.reading.simulated for v in views),
+            read_only=self._config.read_only,
+            actions_enabled=self._config.actions.enabled and not self._config.read_only,
+            discovery_done=self._looked,
+        )

@@ -1,0 +1,141 @@
+"""One engine endpoint under watch: its scrape, its probes, and what is known of its processes."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tui.model.snapshot import EngineView
+from tui.model.status import SourceState
+from tui.runtime.poll import Poller
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from tui.model.readings import EngineKind, EngineProcess, EngineReading, ProbeReading
+    from tui.model.settings import EngineTarget
+    from tui.runtime.clock import Clock
+    from tui.runtime.sources import Sources
+
+SCRAPE_DEADLINE_S = 5.0
+"""A busy API server answers late (4.3 s seen on a healthy one); the reading is stale long before."""
+
+
+class WatchedEngine:
+    """The pollers of one endpoint. Probes start when the engine's kind is known: their routes depend on it.
+
+    Args:
+        target: the endpoint.
+        sources: makes its sources.
+        clock: time.
+        interval: gives seconds between scrapes.
+        spawn: starts a coroutine that the caller owns and ends.
+        backoff: as for ``Poller``.
+    """
+
+    def __init__(
+        self,
+        target: EngineTarget,
+        sources: Sources,
+        clock: Clock,
+        interval: Callable[[], float],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        *,
+        backoff: bool = True,
+    ) -> None:
+        self.target = target
+        self.local = sources.is_local(target.url)
+        self._sources = sources
+        self._clock = clock
+        self._spawn = spawn
+        self._backoff = backoff
+        self._kind: EngineKind | None = None
+        self._probes: list[Poller[ProbeReading]] = []
+        self._probe_tasks: list[asyncio.Task[None]] = []
+        self._served_last: float | None = None
+        self.scrape: Poller[EngineReading] = Poller(
+            sources.engine(target),
+            clock,
+            interval,
+            deadline_s=SCRAPE_DEADLINE_S,
+            on_reading=self._on_reading,
+            backoff=backoff,
+        )
+        if target.engine != "auto":
+            self._start_probes(target.engine)
+
+    def start(self) -> None:
+        """Begin to scrape."""
+        self._spawn(self.scrape.run())
+
+    def learn_kind(self, kind: EngineKind) -> None:
+        """What the process table says of an endpoint that has not answered yet."""
+        if self._kind is None:
+            self._start_probes(kind)
+
+    def view(self, now: float, tree: tuple[EngineProcess, ...] | None, args: dict[str, str]) -> EngineView:
+        """The endpoint at ``now``, with what its command line says of the seats."""
+        observed = self.scrape.observed(now)
+        reading = observed.reading
+        if reading is not None and reading.max_num_seqs is None and (seats := _seats(args)) is not None:
+            missing = tuple(m for m in reading.missing if m.field != "max_num_seqs")
+            reading = dataclasses.replace(reading, max_num_seqs=seats, missing=missing)
+            observed = dataclasses.replace(observed, reading=reading)
+        probes = tuple(
+            found.reading
+            for probe in self._probes
+            if (found := probe.observed(now)).reading is not None
+            and found.status.state is not SourceState.STALE
+        )
+        return EngineView(
+            url=self.target.url,
+            engine=observed,
+            probes=probes,
+            local=self.local,
+            processes=tree,
+            ever_served=self._served_last is not None,
+            served_last=self._served_last,
+            discovered=self.target.discovered,
+            args=args,
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.scrape.close()
+        for probe in self._probes:
+            await probe.close()
+
+    def _on_reading(self, reading: EngineReading) -> None:
+        self._served_last = self._clock.monotonic()
+        if reading.engine is not None and reading.engine != self._kind:
+            self._start_probes(reading.engine)
+
+    def _start_probes(self, kind: EngineKind) -> None:
+        if self._probes:  # another engine took the port: its routes are others
+            for task in self._probe_tasks:
+                task.cancel()
+            for poller in self._probes:
+                self._spawn(poller.close())
+        self._kind = kind
+        self._probes, self._probe_tasks = [], []
+        for plan in self._sources.probes(self.target, kind):
+            poller = Poller(
+                plan.source,
+                self._clock,
+                partial(float, plan.period_s),
+                deadline_s=plan.timeout_s + 1.0,  # the probe's own timeout comes first and is a result
+                backoff=False,  # a probe keeps its phase whatever it meets, as the kubelet's does
+            )
+            self._probes.append(poller)
+            self._probe_tasks.append(self._spawn(poller.run()))
+
+
+def _seats(args: dict[str, str]) -> float | None:
+    for option in ("max-num-seqs", "max-running-requests", "max_batch_size", "max-batch-size"):
+        value = args.get(option, "")
+        if value.isdecimal() and int(value) > 0:
+            return float(value)
+    return None
