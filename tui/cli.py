@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui import __version__
+from tui.commands.usage import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ USAGE = 2
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its module has ``DESCRIPTION``, ``EXAMPLE``, ``add_arguments(parser)`` and ``run(args)``."""
+    """One command; its module has DESCRIPTION, EXAMPLE, add_arguments(parser) and run(args)."""
 
     module: str
     summary: str
@@ -61,12 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # the reader of a pipe went away; Python would complain again while flushing at exit
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 1
-
-
-class UsageError(Exception):
-    """Something about the arguments, the config or the terminal that the user must change."""
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:

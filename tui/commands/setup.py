@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tui.cli import UsageError
+from tui.commands.usage import UsageError
 from tui.config.load import ConfigError, load
 from tui.model.settings import EngineTarget
 from tui.model.urls import parse_url
@@ -59,9 +59,7 @@ def targets_from(
         targets.append(_with_token(target))
     if not urls:
         targets = [_with_token(target) for target in config.engines]
-    return tuple(dict.fromkeys(target.url for target in targets)) and tuple(
-        {target.url: target for target in targets}.values()
-    )
+    return tuple({target.url: target for target in targets}.values())
 
 
 def real_sources(config: Config) -> Sources:

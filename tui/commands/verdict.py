@@ -6,13 +6,15 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from tui.cli import UsageError
 from tui.commands.setup import config_from
+from tui.commands.usage import UsageError
 from tui.verdict.classify import classify_line
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+
+    from tui.model.settings import Config
 
 DESCRIPTION = "Classify observations (JSON lines: id, engine, observations) by the rules of the live screen."
 EXAMPLE = "infertop verdict observations.jsonl"
@@ -35,10 +37,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.file}: {error.strerror or error}") from None
 
 
-def _classify(lines: Iterable[bytes], args: argparse.Namespace, config: object) -> int:
-    from tui.model.settings import Config
-
-    assert isinstance(config, Config)
+def _classify(lines: Iterable[bytes], args: argparse.Namespace, config: Config) -> int:
     status = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -1,0 +1,168 @@
+"""``once --json``: the contract of schema 1. Unknown is null: never 0, never left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+from typing import TYPE_CHECKING, Any
+
+from tui.model.readings import DiskReading, EngineReading, GpuReading, HostReading
+from tui.model.status import SourceState
+from tui.verdict.picture import phase_of
+
+if TYPE_CHECKING:
+    from tui.model.readings import ProbeReading
+    from tui.model.snapshot import EngineView, HostSnapshot
+    from tui.model.verdicts import Judgement, Verdict
+
+SCHEMA = 1
+
+_HOST_KEYS = (
+    "cpu_pct_total", "cpu_cores", "load1", "busiest_process_cpu_pct", "busiest_process",
+    "busiest_thread_cpu_pct", "busiest_thread", "iowait_pct", "disk_util_pct", "disk_read_mb_s",
+    "disk_write_mb_s", "mem_used_pct", "psi_cpu", "psi_io", "psi_mem", "ctx_switches_s", "net_mb_s",
+)  # fmt: skip
+_GPU_KEYS = (
+    "index", "uuid", "name", "sm_pct", "mem_ctrl_pct", "mem_used_mib", "mem_total_mib", "power_w",
+    "power_limit_w", "temp_c", "throttle", "clock_sm_mhz", "clock_max_mhz", "clock_mem_mhz",
+    "ecc_uncorrected", "remap_pending", "xid", "pcie_gen", "pcie_gen_max", "pcie_width", "pcie_width_max",
+    "mig", "gpm_sm_active", "gpm_tensor_active", "gpm_dram_active",
+)  # fmt: skip
+_ENGINE_KEYS = (
+    "running", "waiting", "waiting_by_reason", "kv_usage", "kv_usage_max", "kv_capacity_tokens",
+    "preemptions_per_s", "prefix_hit_ratio", "evictions_per_s", "ttft_p50_s", "ttft_p95_s", "ttft_p99_s",
+    "itl_p50_s", "itl_p95_s", "e2e_p95_s", "queue_p95_s", "gen_tok_s", "prompt_tok_s", "req_s",
+    "http_503_ratio", "error_ratio", "max_num_seqs", "since_last_step_s",
+)  # fmt: skip
+
+
+def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
+    """The whole answer as plain data, ready for ``json.dumps``."""
+    return {
+        "schema": SCHEMA,
+        "taken_at": instant(snapshot.wall),
+        "simulated": snapshot.simulated,
+        "host": _host(snapshot),
+        "gpus": _gpus(snapshot),
+        "gpus_reason": snapshot.gpus.status.reason,
+        "engines": [_engine(view) for view in snapshot.engines],
+        "probes": [_probe(probe) for view in snapshot.engines for probe in view.probes],
+        "verdicts": [verdict(v) for v in judgement.verdicts],
+        "orphans": [],
+        "findings": [dataclasses.asdict(finding) for finding in judgement.findings],
+    }
+
+
+def instant(epoch_s: float) -> str:
+    """RFC 3339 in UTC, to the millisecond."""
+    at = dt.datetime.fromtimestamp(epoch_s, dt.timezone.utc)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def verdict(found: Verdict) -> dict[str, Any]:
+    """One verdict as the contract has it."""
+    return {
+        "scope": found.scope,
+        "verdict": found.verdict,
+        "secondary": list(found.secondary),
+        "confidence": found.confidence,
+        "state": found.state,
+        "since": None if found.since is None else instant(found.since),
+        "evidence": [_plain(dataclasses.asdict(evidence)) for evidence in found.evidence],
+        "missing": list(found.missing),
+        "advice": list(found.advice),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Floats to a sensible length and never NaN or infinite, which JSON does not have."""
+    if isinstance(value, float):
+        return float(f"{value:.10g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _host(snapshot: HostSnapshot) -> dict[str, Any]:
+    reading = snapshot.host.reading or HostReading()
+    found = {key: _plain(getattr(reading, key)) for key in _HOST_KEYS}
+    disks = [
+        {field.name: _plain(getattr(disk, field.name)) for field in dataclasses.fields(DiskReading)}
+        for disk in reading.disks or ()
+    ]
+    return {
+        "name": snapshot.hostname or None,
+        **found,
+        "disks": None if reading.disks is None else disks,
+        "missing": [dataclasses.asdict(m) for m in reading.missing],
+    }
+
+
+def _gpus(snapshot: HostSnapshot) -> list[dict[str, Any]]:
+    reading = snapshot.gpus.reading
+    return [_gpu(gpu, snapshot) for gpu in (reading.gpus if reading else ())]
+
+
+def _gpu(gpu: GpuReading, snapshot: HostSnapshot) -> dict[str, Any]:
+    failed = snapshot.gpus.status.state is SourceState.FAILED
+    processes = None
+    if gpu.processes is not None:
+        processes = [{"pid": p.pid, "name": p.name, "mem_mib": _plain(p.mem_mib)} for p in gpu.processes]
+    return {
+        **{key: _plain(getattr(gpu, key)) for key in _GPU_KEYS},
+        "processes": processes,
+        "state": "error" if failed and gpu.state == "ok" else gpu.state,
+        "reason": gpu.reason or (snapshot.gpus.status.reason if failed else None),
+        "missing": [dataclasses.asdict(m) for m in gpu.missing],
+    }
+
+
+def _engine(view: EngineView) -> dict[str, Any]:
+    status = view.engine.status
+    # the figures of a server that no longer answers are not its present ones
+    reading = view.engine.reading
+    figures = (
+        reading if reading is not None and status.state is not SourceState.FAILED else EngineReading(view.url)
+    )
+    known = reading or figures
+    tree = view.processes
+    kind = known.engine or (tree[0].engine if tree else None)
+    return {
+        "url": view.url,
+        "engine": kind,
+        "version": known.version,
+        "model": known.model,
+        "simulated": known.simulated,
+        "pid": tree[0].pid if tree else None,
+        "pids": None if tree is None else [{"pid": p.pid, "role": p.role} for p in tree],
+        "args": dict(view.args),
+        "state": phase_of(view),
+        "reason": status.reason or figures.reason,
+        "detail": status.detail or figures.detail or None,
+        "age_s": _plain(status.age_s),
+        "window_s": _plain(figures.window_s),
+        "latency_window_s": _plain(figures.latency_window_s),
+        **{key: _plain(getattr(figures, key)) for key in _ENGINE_KEYS if key != "waiting_by_reason"},
+        "waiting_by_reason": _plain(dict(figures.waiting_by_reason)),
+        "ranks": [
+            {"rank": r.rank, "running": r.running, "waiting": r.waiting, "kv_usage": _plain(r.kv_usage)}
+            for r in figures.ranks
+        ],
+        "missing": [dataclasses.asdict(m) for m in figures.missing],
+    }
+
+
+def _probe(probe: ProbeReading) -> dict[str, Any]:
+    return {
+        "url": probe.url,
+        "kind": probe.kind,
+        "path": probe.path,
+        "status": probe.status,
+        "latency_s": _plain(probe.latency_s),
+        "latency_p99_s": _plain(probe.latency_p99_s),
+        "streak": probe.streak,
+        "would": {"action": probe.would, "in_s": _plain(probe.would_in_s)},
+    }

@@ -1,0 +1,213 @@
+"""``once`` for people: the verdict first, then the figures, one row each, columns aligned."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from tui.model import units
+from tui.model.status import SourceState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tui.model.snapshot import EngineView, HostSnapshot
+    from tui.model.status import SourceStatus
+    from tui.model.verdicts import Judgement, Verdict
+
+
+def render(snapshot: HostSnapshot, judgement: Judgement) -> str:
+    """Lines without any terminal control; text from outside was cleaned where it came in."""
+    lines = []
+    if snapshot.simulated:
+        lines += ["SIMULATED", ""]
+    for verdict in judgement.verdicts:
+        if len(judgement.verdicts) == 2 and verdict.scope == "host":
+            continue  # one engine: the host's verdict repeats it
+        lines += _verdict(verdict)
+    for finding in judgement.findings:
+        lines.append(
+            f"{finding.level}: {finding.text}" + (f" ({finding.arithmetic})" if finding.arithmetic else "")
+        )
+    lines += ["", *_gpus(snapshot), "", *_engines(snapshot), "", *_host(snapshot), "", *_probes(snapshot)]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def _verdict(verdict: Verdict) -> list[str]:
+    head = f"{verdict.title}  {verdict.scope}  confidence {verdict.confidence}"
+    if verdict.secondary:
+        head += f"  also {', '.join(verdict.secondary)}"
+    lines = [head]
+    because = "   ".join(e.text for e in verdict.evidence if e.text)
+    if because:
+        lines.append(f"  because  {because}")
+    if verdict.missing:
+        lines.append(f"  missing  {'; '.join(verdict.missing)}")
+    lines += [f"  do       {advice}" for advice in verdict.advice]
+    return lines
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Rows (the first is the heading) as columns: the first ``left`` to the left, figures to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _failure(what: str, status: SourceStatus) -> str:
+    if status.state is SourceState.PENDING:
+        return f"{what}: not read yet"
+    return f"{what}: {status.detail or status.reason or status.state.value}"
+
+
+def _gpus(snapshot: HostSnapshot) -> list[str]:
+    reading = snapshot.gpus.reading
+    if reading is None or not reading.gpus:
+        return [_failure("GPUs", snapshot.gpus.status) if reading is None else "GPUs: the driver counts none"]
+    rows = [["#", "GPU", "SM %", "mem %", "GiB", "of", "W", "of", "C", "SM MHz", "state"]]
+    for gpu in reading.gpus:
+        state = gpu.state if gpu.state != "ok" else ",".join(gpu.throttle or ()) or "ok"
+        rows.append(
+            [
+                str(gpu.index),
+                gpu.name or units.DASH,
+                units.percent(gpu.sm_pct),
+                units.percent(gpu.mem_ctrl_pct),
+                units.gib(gpu.mem_used_mib),
+                units.gib(gpu.mem_total_mib),
+                units.number(gpu.power_w),
+                units.number(gpu.power_limit_w),
+                units.number(gpu.temp_c),
+                units.number(gpu.clock_sm_mhz),
+                state,
+            ]
+        )
+    return table(rows, left=2)
+
+
+def _engines(snapshot: HostSnapshot) -> list[str]:
+    if not snapshot.engines:
+        return ["engines: none found on this host; name one: infertop once http://HOST:PORT"]
+    rows = [
+        ["engine", "model", "run", "wait", "kv %", "hit %", "ttft p95", "itl p95", "tok/s", "req/s", "state"]
+    ]
+    rows += [_engine(view) for view in snapshot.engines]
+    return table(rows, left=2)
+
+
+def _engine(view: EngineView) -> list[str]:
+    reading, status = view.engine.reading, view.engine.status
+    kind = reading.engine if reading is not None and reading.engine else "engine"
+    if reading is None or status.state is SourceState.FAILED:
+        name = f"{kind} {view.url}"
+        return [name, units.DASH, *[units.DASH] * 8, status.detail or status.reason or status.state.value]
+    version = f" {reading.version}" if reading.version else ""
+    return [
+        f"{kind}{version} {view.url}",
+        reading.model or units.DASH,
+        units.count(reading.running),
+        units.count(reading.waiting),
+        units.ratio_as_percent(reading.kv_usage),
+        units.ratio_as_percent(reading.prefix_hit_ratio),
+        units.seconds(reading.ttft_p95_s),
+        units.seconds(reading.itl_p95_s),
+        units.count(reading.gen_tok_s),
+        units.count(reading.req_s),
+        reading.detail or reading.reason or "ok",
+    ]
+
+
+def _host(snapshot: HostSnapshot) -> list[str]:
+    host = snapshot.host.reading
+    if host is None:
+        return [_failure("host", snapshot.host.status)]
+    pressure = f"cpu {units.number(host.psi_cpu, 1)} io {units.number(host.psi_io, 1)}"
+    lines = [
+        f"host {snapshot.hostname}: cpu {units.percent(host.cpu_pct_total)} %"
+        f" of {host.cpu_cores or units.DASH} cores, iowait {units.percent(host.iowait_pct)} %,"
+        f" memory {units.percent(host.mem_used_pct)} %, load {units.number(host.load1, 2)},"
+        f" net {units.count(host.net_mb_s)} MB/s",
+        f"  busiest process {host.busiest_process or units.DASH}"
+        f" {units.percent(host.busiest_process_cpu_pct)} %, thread {host.busiest_thread or units.DASH}"
+        f" {units.percent(host.busiest_thread_cpu_pct)} %,"
+        f" pressure {pressure} memory {units.number(host.psi_mem, 1)}",
+    ]
+    if host.disks:
+        rows = [["  disk", "r/s", "w/s", "read MB/s", "write MB/s", "util %", "await ms"]]
+        rows += [
+            [
+                f"  {disk.name}",
+                units.count(disk.r_s),
+                units.count(disk.w_s),
+                units.count(disk.read_mb_s),
+                units.count(disk.write_mb_s),
+                units.percent(disk.util_pct),
+                units.number(disk.await_ms, 1),
+            ]
+            for disk in host.disks
+        ]
+        lines += table(rows)
+    return lines
+
+
+def _probes(snapshot: HostSnapshot) -> list[str]:
+    rows = [["probe", "path", "status", "latency", "streak"]]
+    rows += [
+        [
+            f"{probe.kind} {probe.url}",
+            probe.path,
+            str(probe.status) if probe.status is not None else units.DASH,
+            units.seconds(probe.latency_s),
+            f"{probe.streak:+d}",
+        ]
+        for view in snapshot.engines
+        for probe in view.probes
+    ]
+    return table(rows, left=2) if len(rows) > 1 else []
+
+
+def template(text: str) -> Callable[[HostSnapshot, Judgement], str]:
+    """A one-line format, checked before anything is sampled.
+
+    Raises:
+        ValueError: a name that does not exist, or braces that do not match.
+    """
+    _fill(text, dict.fromkeys(_FIELDS, ""))
+
+    def fill(snapshot: HostSnapshot, judgement: Judgement) -> str:
+        worst = judgement.verdicts[0]
+        for found in judgement.verdicts[1:]:
+            if found.verdict == worst.verdict:
+                worst = found  # the engine that the host's verdict speaks of
+                break
+        values = {
+            "verdict": worst.verdict,
+            "scope": worst.scope,
+            "title": worst.title,
+            "confidence": worst.confidence,
+            "because": "  ".join(e.text for e in worst.evidence if e.text),
+            "host": snapshot.hostname,
+        }
+        return _fill(text, values)
+
+    return fill
+
+
+_FIELDS = ("verdict", "scope", "title", "confidence", "because", "host")
+
+
+def _fill(text: str, values: dict[str, str]) -> str:
+    parts = []
+    for literal, name, spec, conversion in Formatter().parse(text):
+        parts.append(literal)
+        if name is None:
+            continue
+        if name not in values or spec or conversion:
+            raise ValueError(f"{{{name}}} is not one of {', '.join(f'{{{known}}}' for known in _FIELDS)}")
+        parts.append(values[name])
+    return "".join(parts)
