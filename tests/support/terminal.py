@@ -159,10 +159,12 @@ class Terminal:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
-        for fd in (self._slave, self._master):
-            with contextlib.suppress(OSError):
-                os.close(fd)
+        # the reader's read ends with EIO once nobody holds the other side
+        with contextlib.suppress(OSError):
+            os.close(self._slave)
         self._reader.join(5)
+        with contextlib.suppress(OSError):
+            os.close(self._master)
 
     def hang_up(self) -> None:
         """What a lost connection does: the terminal goes away, and with it comes SIGHUP."""

@@ -1,0 +1,58 @@
+"""``infertop``: the live screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.commands.once import interval
+from tui.commands.setup import config_from, real_sources, targets_from
+from tui.commands.usage import UsageError
+from tui.runtime.clock import SystemClock
+from tui.runtime.monitor import Monitor
+
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """What is the bottleneck of this inference host, is it healthy: live, with the evidence.
+
+Without a URL it finds the engines on this host. Press ? on the screen for its keys."""
+EXAMPLE = "infertop http://127.0.0.1:8000 http://127.0.0.1:30000"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of this command."""
+    parser.add_argument("urls", metavar="URL", nargs="*", help="engines; none: those found on this host")
+    parser.add_argument("--interval", metavar="S", type=interval, help="seconds between refreshes (1)")
+    parser.add_argument("--theme", metavar="NAME", help="dark, light, or one of your own")
+    parser.add_argument("--ascii", action="store_true", help="no characters beyond ASCII")
+    parser.add_argument(
+        "--metrics-url",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="metrics on another port; the n-th belongs to the n-th URL",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when the user quits."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the live screen needs a terminal; for scripts: infertop once --json")
+    if os.environ.get("TERM", "dumb") in ("", "dumb"):
+        raise UsageError("this terminal (TERM=dumb) cannot show the live screen; use: infertop once")
+    config = config_from(args)
+    screen = config.screen
+    if args.theme is not None:
+        screen = replace(screen, theme=args.theme)
+    if args.ascii:
+        screen = replace(screen, ascii=True)
+    config = replace(config, screen=screen)
+    monitor = Monitor(
+        config, targets_from(config, args.urls, args.metrics_url), real_sources(config), SystemClock()
+    )
+    from tui.ui.run import run_screen  # the only import of textual: what fails above must fail fast
+
+    return run_screen(monitor, config)
