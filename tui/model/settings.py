@@ -59,10 +59,18 @@ class Thresholds:
     psi_io: float = 40.0
     iowait_pct: float = 25.0
     disk_util_pct: float = 90.0
-    ctx_switches_per_core_s: float = 20000.0
+    disk_read_mb_s: float = 1000.0
+    """A disk that is busy below this rate while weights load is a slow one."""
+    ctx_switches_per_core_s: float = 5000.0
+    net_mb_s: float = 100.0
+    """Traffic from here up is more than prompts and tokens: tensors or weights are on the wire."""
+    prefix_hit_ratio: float = 0.3
+    """A prefix cache that is meant to work hits at least this often."""
     stalled_s: float = 5.0
     stalled_scrapes: int = 3
     generate_timeout_s: float = 30.0
+    loading_stuck_s: float = 600.0
+    """A start that shows no sign of progress for this long hangs."""
     waiting_hold_s: float = 10.0
     error_ratio: float = 0.05
     http_503_ratio: float = 0.05
