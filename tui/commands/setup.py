@@ -67,7 +67,7 @@ def real_sources(config: Config) -> Sources:
     from tui.runtime.sources import ProbePlan, Sources
     from tui.sources.engines.source import EngineSource
     from tui.sources.host import HostSource
-    from tui.sources.nvml import NvmlSource
+    from tui.sources.nvml.source import NvmlSource
     from tui.sources.probes import ProbeSource, probe_specs
     from tui.sources.processes import ProcessSource, is_local
 

@@ -1,0 +1,1 @@
+"""NVIDIA devices through NVML: every field is optional, and one bad device never costs the others."""

@@ -1,0 +1,101 @@
+"""The one module that touches ``pynvml`` (of nvidia-ml-py): loading, initialising, calling by name."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from typing import TYPE_CHECKING, Any
+
+from tui.model.status import SourceError
+from tui.model.text import clean
+from tui.sources.nvml.errors import (
+    ARGUMENT_VERSION_MISMATCH,
+    FUNCTION_NOT_FOUND,
+    UNKNOWN,
+    NvmlCallError,
+    source_error,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIBRARY_VARIABLE = "INFERTOP_NVML_LIBRARY"
+"""Environment variable: path of the libnvidia-ml.so.1 to use where the driver is not on the loader's path."""
+
+
+class Binding:
+    """NVML, called by the names of the binding's functions.
+
+    Args:
+        report: told the function's name before each call and ``""`` after it.
+    """
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._nvml: Any = None
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self.initialised = False
+
+    def initialise(self) -> None:
+        """Load the library and start a session with the driver.
+
+        Raises:
+            SourceError: ``no_driver``, ``driver_mismatch``, ``no_permission``, ``insufficient_power``,
+                ``old_driver`` or ``driver_error``, each in words for a person.
+        """
+        if self._nvml is None:
+            _preload()
+            import pynvml  # 30 ms that a host without GPUs and a command without them need not spend
+
+            self._nvml = pynvml
+        try:
+            self.call("nvmlInit")
+        except NvmlCallError as error:
+            raise source_error(error) from error
+        self.initialised = True
+
+    def close(self) -> None:
+        """End the session; the next ``initialise`` starts a new one."""
+        if self.initialised:
+            self.initialised = False
+            with contextlib.suppress(NvmlCallError):  # a driver that is gone has no session left to end
+                self.call("nvmlShutdown")
+
+    def call(self, function: str, *arguments: object) -> Any:
+        """Call one function of the binding; what it returns.
+
+        Raises:
+            NvmlCallError: any failure, also of a function that this binding or this driver lacks.
+        """
+        found = self._functions.get(function)
+        if found is None:
+            found = getattr(self._nvml, function, None)
+            if found is None:
+                raise NvmlCallError(FUNCTION_NOT_FOUND, function, "not in this version of nvidia-ml-py")
+            self._functions[function] = found
+        self._report(function)
+        try:
+            return found(*arguments)
+        except self._nvml.NVMLError as error:
+            raise NvmlCallError(error.value, function, clean(str(error))) from error
+        except self._nvml.NVMLLibraryMismatchError as error:  # a plain Exception, not an NVMLError
+            raise NvmlCallError(ARGUMENT_VERSION_MISMATCH, function, clean(str(error))) from error
+        except UnicodeDecodeError as error:  # the binding decodes names and UUIDs as strict UTF-8
+            raise NvmlCallError(UNKNOWN, function, "the driver's answer is not text") from error
+        finally:
+            self._report("")
+
+
+def _preload() -> None:
+    """Load the library that the environment names.
+
+    The binding loads ``libnvidia-ml.so.1`` by that name; the loader then gives it the library that is
+    there already under the same soname.
+    """
+    path = os.environ.get(LIBRARY_VARIABLE)
+    if path:
+        try:
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise SourceError("no_driver", clean(f"{LIBRARY_VARIABLE}: {error}")) from error
