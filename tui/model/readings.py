@@ -268,6 +268,10 @@ class EngineProcess:
     zombie: bool = False
     cmdline: tuple[str, ...] = ()
     """As given on the command line, secrets redacted; empty for processes that overwrite theirs."""
+    title: str = ""
+    """What such a process wrote there, uncut and with its rank, e.g. ``VLLM::Worker_TP0``."""
+    other_network: bool = False
+    """It is in a network namespace of its own: its port is not one of this host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,3 +281,5 @@ class ProcessTable:
     processes: tuple[EngineProcess, ...] = ()
     listeners: tuple[str, ...] = ()
     """URLs at which an engine-like process listens."""
+    complete: bool = True
+    """False where processes of this host are hidden from us: that one is absent then means nothing."""

@@ -1,0 +1,76 @@
+"""The processes of one engine among those of the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.model.urls import host_port
+from tui.sources.addresses import parse_address
+from tui.sources.recognition import HTTP_ROLES
+
+if TYPE_CHECKING:
+    from tui.model.readings import EngineProcess, ProcessTable
+
+
+def tree_of(table: ProcessTable, url: str) -> tuple[EngineProcess, ...]:
+    """The engine behind a URL: its HTTP process (the launcher where there are several), then its descendants.
+
+    An engine core that outlived its server is in no tree: nothing serves a URL from it. Where several
+    servers ask for the port, the one that listens is meant, else the one that lives, else the newest.
+
+    Args:
+        table: the engine processes of this host.
+        url: an endpoint for which ``is_local`` holds.
+
+    Returns:
+        Empty where no engine of this host has that address.
+    """
+    host, port = host_port(url)
+    by_pid = {process.pid: process for process in table.processes}
+    roots: dict[int, list[EngineProcess]] = {}
+    for process in table.processes:
+        asked_for = process.role in HTTP_ROLES and process.port == port and not process.other_network
+        if asked_for and _answers_at(process.host, host):
+            roots.setdefault(_root(by_pid, process), []).append(process)
+    if not roots:
+        return ()
+    listening = [root for root, group in roots.items() if any(p.listening and not p.zombie for p in group)]
+    if not listening:
+        best = max(roots, key=lambda pid: (not by_pid[pid].zombie, by_pid[pid].started_at or 0.0, pid))
+        return _descend(table, by_pid[best])
+    return tuple(process for root in sorted(listening) for process in _descend(table, by_pid[root]))
+
+
+def _root(by_pid: dict[int, EngineProcess], process: EngineProcess) -> int:
+    """The topmost ancestor that is a server or launcher of the same engine."""
+    seen = {process.pid}
+    while (parent := by_pid.get(process.ppid)) is not None and parent.pid not in seen:
+        if parent.role not in HTTP_ROLES or parent.engine != process.engine:
+            break
+        seen.add(parent.pid)
+        process = parent
+    return process.pid
+
+
+def _descend(table: ProcessTable, root: EngineProcess) -> tuple[EngineProcess, ...]:
+    children: dict[int, list[EngineProcess]] = {}
+    for process in table.processes:
+        children.setdefault(process.ppid, []).append(process)
+    found: dict[int, EngineProcess] = {}
+    waiting = [root]
+    while waiting:
+        process = waiting.pop()
+        if process.pid not in found:
+            found[process.pid] = process
+            waiting.extend(reversed(children.get(process.pid, ())))
+    return tuple(found.values())
+
+
+def _answers_at(bound: str | None, host: str) -> bool:
+    """Whether a socket bound to one address takes connections to a host of this machine."""
+    bound_to, wanted = parse_address(bound or ""), parse_address(host)
+    if bound_to is None or bound_to.is_unspecified:
+        return bound != "localhost" or wanted is None or wanted.is_loopback
+    if wanted is None:
+        return host != "localhost" or bound_to.is_loopback
+    return wanted.is_unspecified or wanted == bound_to

@@ -1,0 +1,167 @@
+"""The socket at which an engine's server takes HTTP, told from the dozen others that its tree listens on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.sources.kernel.procfs import link
+from tui.sources.kernel.sockets import ephemeral_ports, held_by, listeners
+from tui.sources.recognition import DEFAULT_PORT, HTTP_ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tui.model.readings import EngineKind
+    from tui.sources.kernel.sockets import Listener
+    from tui.sources.recognition import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSocket:
+    """Where a server listens, or will."""
+
+    port: int | None
+    host: str | None = None
+    """The bound address, else what the command line asks for."""
+    listening: bool = False
+    other_network: bool = False
+    """In a network namespace other than ours."""
+    tls: bool = False
+
+    def url(self) -> str:
+        """The URL at which this host reaches it."""
+        host = "127.0.0.1" if self.host in (None, "0.0.0.0", "::") else self.host
+        return f"http{'s' if self.tls else ''}://{f'[{host}]' if host and ':' in host else host}:{self.port}"
+
+
+class SocketFinder:
+    """Matches listening sockets to the servers that hold them.
+
+    Which sockets a process holds is looked up only while its server's is not known or has gone.
+
+    Args:
+        proc: where procfs is mounted.
+    """
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        self._ephemeral = ephemeral_ports(proc)
+        self._inodes: dict[int, int] = {}
+        self._elsewhere: dict[int, bool] = {}
+
+    def find(
+        self,
+        found: Mapping[int, Identity],
+        options: Mapping[int, Mapping[str, str]],
+        parents: Mapping[int, int],
+    ) -> dict[int, HttpSocket]:
+        """The socket of each server and launcher, by pid; of another process where it listens in their place.
+
+        Args:
+            found: what each engine process is.
+            options: the command-line options of each server and launcher.
+            parents: the parent of each engine process.
+        """
+        here = _listeners(f"{self._proc}/net")
+        self._inodes = {pid: inode for pid, inode in self._inodes.items() if pid in found}
+        self._elsewhere = {pid: other for pid, other in self._elsewhere.items() if pid in found}
+        sockets: dict[int, HttpSocket] = {}
+        for pid, identity in found.items():
+            if identity.role in HTTP_ROLES:
+                sockets[pid] = self._socket(pid, identity, options[pid], here)
+        wanted = {port: pid for pid, s in sockets.items() if (port := s.port) and not s.listening}
+        for listener in here.values():
+            if (root := wanted.get(listener.port)) is not None and found[root].role == "api_server":
+                heirs = [pid for pid in found if found[pid].role == "other" and _below(root, pid, parents)]
+                for pid in heirs:
+                    if self._listener(pid, listener.port, {listener.inode: listener}, sole=False) is not None:
+                        sockets[pid] = _bound(sockets[root], listener)
+        return sockets
+
+    def _socket(
+        self, pid: int, identity: Identity, options: Mapping[str, str], here: dict[int, Listener]
+    ) -> HttpSocket:
+        if "uds" in options or "headless" in options:
+            return HttpSocket(None)
+        explicit = _explicit_port(identity.engine, options)
+        default = explicit or DEFAULT_PORT[identity.engine]
+        asked = HttpSocket(
+            port=explicit if identity.inferred else default,
+            host=options.get("host") or options.get("http-address"),
+            other_network=self._is_elsewhere(pid),
+            tls="ssl-certfile" in options or "ssl-keyfile" in options,
+        )
+        if identity.role == "launcher" and not identity.inferred:
+            return asked  # its API servers listen; that it holds their socket too means nothing
+        table = _listeners(f"{self._proc}/{pid}/net") if asked.other_network else here
+        # an offline program listens for its workers only; Triton for gRPC and metrics too
+        sole = explicit is None and not identity.inferred and identity.engine != "triton"
+        listener = self._listener(pid, default, table, sole=sole)
+        return asked if listener is None else _bound(asked, listener)
+
+    def _listener(self, pid: int, port: int, table: Mapping[int, Listener], *, sole: bool) -> Listener | None:
+        """The listening socket of a process at a port, or, if ``sole``, the only one that it chose itself."""
+        known = table.get(self._inodes.get(pid, -1))
+        if known is not None and (known.port == port or sole):
+            return known
+        at_port = [listener for listener in table.values() if listener.port == port]
+        if not at_port and not sole:
+            return None
+        try:
+            held = held_by(self._proc, pid)
+        except OSError:
+            # another user's: the port and the owner of the socket have to do
+            return next((listener for listener in at_port if listener.uid == _uid(self._proc, pid)), None)
+        mine = [table[inode] for inode in held if inode in table]
+        chosen = [listener for listener in mine if listener.port == port]
+        if not chosen and sole:
+            # the workers of a model talk over ports that the kernel picked: none of those is HTTP
+            chosen = [listener for listener in mine if listener.port not in self._ephemeral]
+        if len({listener.port for listener in chosen}) != 1:
+            return None
+        self._inodes[pid] = chosen[0].inode
+        return chosen[0]
+
+    def _is_elsewhere(self, pid: int) -> bool:
+        other = self._elsewhere.get(pid)
+        if other is None:
+            try:
+                other = link(f"{self._proc}/{pid}/ns/net") != link(f"{self._proc}/self/ns/net")
+            except OSError:
+                other = False  # another user's, and no more to be learned about it
+            self._elsewhere[pid] = other
+        return other
+
+
+def _bound(asked: HttpSocket, listener: Listener) -> HttpSocket:
+    return HttpSocket(listener.port, listener.address, True, asked.other_network, asked.tls)
+
+
+def _listeners(net: str) -> dict[int, Listener]:
+    try:
+        return listeners(net)
+    except OSError:
+        return {}  # no network, or a process that has ended: then nothing of it listens
+
+
+def _explicit_port(engine: EngineKind, options: Mapping[str, str]) -> int | None:
+    text = options.get("http-port" if engine == "triton" else "port", "")
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else None
+
+
+def _below(root: int, pid: int, parents: Mapping[int, int]) -> bool:
+    seen: Collection[int] = {pid}
+    while (above := parents.get(pid)) is not None and above not in seen:
+        if above == root:
+            return True
+        seen, pid = {*seen, above}, above
+    return False
+
+
+def _uid(proc: str, pid: int) -> int | None:
+    try:
+        return Path(proc, str(pid)).stat().st_uid
+    except OSError:
+        return None

@@ -1,0 +1,246 @@
+"""Finds the engines of this host by their processes, and the URLs at which they listen."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tui.model.readings import EngineProcess, ProcessTable
+from tui.model.status import SourceError
+from tui.model.text import clean
+from tui.sources.addresses import is_local
+from tui.sources.command_line import command_args, redact, split
+from tui.sources.engine_tree import tree_of
+from tui.sources.http_socket import HttpSocket, SocketFinder
+from tui.sources.kernel.procfs import (
+    FLAGS,
+    PPID,
+    START,
+    STATE,
+    numbered,
+    parse_stat,
+    read_file,
+    read_start,
+)
+from tui.sources.kernel.visibility import visibility
+from tui.sources.recognition import HTTP_ROLES, Identity, by_command, by_title, runs_a_script, within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ProcessSource", "command_args", "is_local", "tree_of"]
+
+_CMDLINE_MAX = 1 << 16
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+# A Python program may become a server by exec under the same pid, start time and name.
+_RECHECK_S = 5.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A process as long as neither its start nor its name changes."""
+
+    start: bytes
+    comm: bytes
+    identity: Identity | None = None
+    arguments: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    look_again: float = float("inf")
+    ppid: int = 0
+    zombie: bool = False
+
+
+class ProcessSource:
+    """Reads /proc; implements ``BlockingSource[ProcessTable]``.
+
+    A process that was seen before costs one read of its ``stat``; what it is is looked up again only when
+    its name changes, as engines name their children up to 20 s after they started them.
+
+    Args:
+        proc: where procfs is mounted.
+        monotonic: the clock.
+    """
+
+    name = "processes"
+
+    def __init__(self, proc: Path = Path("/proc"), monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.doing = ""
+        self._proc = os.fspath(proc)
+        self._monotonic = monotonic
+        self._hz: Final = os.sysconf("SC_CLK_TCK")
+        self._boot: float | None = None
+        self._complete: bool | None = None
+        self._seen: dict[int, _Seen] = {}
+        self._sockets = SocketFinder(self._proc)
+
+    def read(self) -> ProcessTable:
+        """One look at every process; raises ``SourceError`` only where /proc itself is not there."""
+        try:
+            return self._read()
+        except FileNotFoundError:
+            raise SourceError("not_supported", f"there is no {self._proc} here", unsupported=True) from None
+        except PermissionError:
+            raise SourceError("no_permission", f"{self._proc} may not be read") from None
+        finally:
+            self.doing = ""
+
+    def close(self) -> None:
+        """Nothing is held between readings."""
+
+    def _read(self) -> ProcessTable:
+        if self._complete is None or self._boot is None:
+            self._boot = _boot_time(self._proc)
+            self._complete = visibility(self._proc).complete
+        self._look_at_all()
+        found = self._identify()
+        sockets = self._find_sockets(found) if found else {}
+        rows = tuple(self._row(pid, found[pid], sockets.get(pid)) for pid in sorted(found))
+        urls = {s.url(): s.port for s in sockets.values() if s.listening and not s.other_network}
+        listeners = tuple(sorted(urls, key=lambda url: (urls[url] or 0, url)))
+        return ProcessTable(rows, listeners, self._complete)
+
+    def _find_sockets(self, found: dict[int, Identity]) -> dict[int, HttpSocket]:
+        """Sockets by pid; who turns out to listen is an API server, and who left that to a child is not."""
+        self.doing = f"reading {self._proc}/net/tcp"
+        parents = {pid: self._seen[pid].ppid for pid in found}
+        options = {pid: self._options(pid, found) for pid in found if found[pid].role in HTTP_ROLES}
+        sockets = self._sockets.find(found, options, parents)
+        for pid, socket in sockets.items():
+            if socket.listening and found[pid].role != "api_server":
+                server = parents[pid]
+                while server in found and found[server].role not in HTTP_ROLES:
+                    server = parents[server]
+                if server in found:
+                    found[server] = found[server]._replace(role="launcher")
+                found[pid] = found[pid]._replace(role="api_server")
+        return sockets
+
+    def _look_at_all(self) -> None:
+        proc, before, now = self._proc, self._seen, self._monotonic()
+        self.doing = f"listing {proc}"
+        after: dict[int, _Seen] = {}
+        for name in numbered(proc):
+            try:
+                parsed = parse_stat(read_start(f"{proc}/{name}/stat", 512))
+            except OSError:
+                continue  # it has ended since the listing
+            if parsed is None:
+                continue
+            comm, fields = parsed
+            pid, start = int(name), fields[START]
+            seen = before.get(pid)
+            if seen is None or seen.start != start or seen.comm != comm or now >= seen.look_again:
+                seen = _Seen(start, comm)
+                if not int(fields[FLAGS]) & _KERNEL_THREAD:
+                    self._look_at(name, seen, now)
+            seen.ppid, seen.zombie = int(fields[PPID]), fields[STATE] in (b"Z", b"X")
+            after[pid] = seen
+        self._seen = after
+
+    def _look_at(self, pid: str, seen: _Seen, now: float) -> None:
+        path = f"{self._proc}/{pid}/cmdline"
+        self.doing = f"reading {path}"  # waits for the process's memory lock: it may take for ever
+        try:
+            seen.arguments = split(read_start(path, _CMDLINE_MAX))
+        except OSError:
+            seen.arguments = ()  # it has ended since its stat was read, or is hidden
+        seen.identity = by_title(_text(seen.comm), seen.arguments) or by_command(seen.arguments)
+        if seen.identity is None and runs_a_script(seen.arguments):
+            seen.look_again = now + _RECHECK_S
+
+    def _identify(self) -> dict[int, Identity]:
+        """Every engine process: recognised by itself, or a descendant or the parent of one that was."""
+        found = {pid: seen.identity for pid, seen in self._seen.items() if seen.identity is not None}
+        if not found:
+            return found
+        children: dict[int, list[int]] = {}
+        for pid, seen in self._seen.items():
+            children.setdefault(seen.ppid, []).append(pid)
+        in_a_tree: set[int] = set()
+        for pid, identity in tuple(found.items()):
+            if identity.role in HTTP_ROLES and not identity.titled:
+                self._adopt(pid, identity, found, children, in_a_tree)
+        for pid, identity in tuple(found.items()):
+            parent = self._seen[pid].ppid
+            if not identity.titled or pid in in_a_tree or parent in found or parent <= 1:
+                continue
+            # a server started through a script of the operator's own; what an orphan was left to (init,
+            # a container's shim, a shell) is no Python program
+            if parent in self._seen and runs_a_script(self._seen[parent].arguments):
+                found[parent] = Identity(identity.engine, "launcher", inferred=True)
+                self._adopt(parent, found[parent], found, children, in_a_tree)
+        for pid in tuple(found):
+            parent = self._seen[pid].ppid
+            if found[pid].titled and found[pid].role == "api_server" and parent in found:
+                found[parent] = found[parent]._replace(role="launcher")
+        return found
+
+    def _adopt(
+        self,
+        root: int,
+        identity: Identity,
+        found: dict[int, Identity],
+        children: dict[int, list[int]],
+        in_a_tree: set[int],
+    ) -> None:
+        """Add the descendants of a server."""
+        waiting = [root]
+        while waiting:
+            parent = waiting.pop()
+            if parent in in_a_tree:
+                continue
+            in_a_tree.add(parent)
+            for pid in children.get(parent, ()):
+                seen = self._seen[pid]
+                forked = seen.arguments == self._seen[parent].arguments and not (
+                    found.get(pid, identity).titled
+                )
+                if pid not in found or forked:  # a fork has its parent's command line until it names itself
+                    found[pid] = within(identity.engine, _text(seen.comm), seen.arguments)
+                waiting.append(pid)
+
+    def _options(self, pid: int, found: dict[int, Identity]) -> dict[str, str]:
+        """The options of a server; those of its launcher where a title has taken their place."""
+        seen = self._seen[pid]
+        if found[pid].titled and seen.ppid in found:
+            seen = self._seen[seen.ppid]
+        if not seen.options:
+            seen.options = command_args(seen.arguments)
+        return seen.options
+
+    def _row(self, pid: int, identity: Identity, socket: HttpSocket | None) -> EngineProcess:
+        seen = self._seen[pid]
+        titled = identity.titled
+        if not titled and not seen.shown:
+            seen.shown = redact(seen.arguments)
+        return EngineProcess(
+            pid=pid,
+            ppid=seen.ppid,
+            comm=clean(_text(seen.comm), 64),
+            role=identity.role,
+            engine=identity.engine,
+            started_at=None if self._boot is None else self._boot + int(seen.start) / self._hz,
+            port=None if socket is None else socket.port,
+            host=None if socket is None else socket.host,
+            listening=socket is not None and socket.listening,
+            zombie=seen.zombie,
+            cmdline=() if titled else seen.shown,
+            title=clean(seen.arguments[0], 64) if titled and seen.arguments else "",
+            other_network=socket is not None and socket.other_network,
+        )
+
+
+def _text(comm: bytes) -> str:
+    return comm.decode("utf-8", "replace")
+
+
+def _boot_time(proc: str) -> float | None:
+    """Epoch seconds at which the machine started; None where the kernel does not say."""
+    for line in read_file(f"{proc}/stat").split(b"\n"):
+        if line.startswith(b"btime "):
+            return float(line[6:])
+    return None
