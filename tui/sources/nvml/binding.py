@@ -34,6 +34,7 @@ class Binding:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._nvml: Any = None
+        self._mismatch: Any = None
         self._functions: dict[str, Callable[..., Any]] = {}
         self.initialised = False
 
@@ -49,6 +50,9 @@ class Binding:
             import pynvml  # 30 ms that a host without GPUs and a command without them need not spend
 
             self._nvml = pynvml
+            # A plain Exception, not an NVMLError; the old package "pynvml", which wins where both are
+            # installed, does not have it.
+            self._mismatch = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
         try:
             self.call("nvmlInit")
         except NvmlCallError as error:
@@ -79,7 +83,7 @@ class Binding:
             return found(*arguments)
         except self._nvml.NVMLError as error:
             raise NvmlCallError(error.value, function, clean(str(error))) from error
-        except self._nvml.NVMLLibraryMismatchError as error:  # a plain Exception, not an NVMLError
+        except self._mismatch as error:
             raise NvmlCallError(ARGUMENT_VERSION_MISMATCH, function, clean(str(error))) from error
         except UnicodeDecodeError as error:  # the binding decodes names and UUIDs as strict UTF-8
             raise NvmlCallError(UNKNOWN, function, "the driver's answer is not text") from error
