@@ -1,0 +1,1 @@
+"""Lint of probe and shutdown settings in manifests, against what was measured. Reads no file itself."""
