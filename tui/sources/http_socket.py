@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.sources.kernel.procfs import link
-from tui.sources.kernel.sockets import ephemeral_ports, held_by, listeners
+from tui.sources.kernel.sockets import ephemeral_ports, held_by, listeners, listeners_here
 from tui.sources.recognition import DEFAULT_PORT, HTTP_ROLES
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class SocketFinder:
             options: the command-line options of each server and launcher.
             parents: the parent of each engine process.
         """
-        here = _listeners(f"{self._proc}/net")
+        here = self._listeners()
         self._inodes = {pid: inode for pid, inode in self._inodes.items() if pid in found}
         self._elsewhere = {pid: other for pid, other in self._elsewhere.items() if pid in found}
         sockets: dict[int, HttpSocket] = {}
@@ -95,7 +95,7 @@ class SocketFinder:
         )
         if identity.role == "launcher" and not identity.inferred:
             return asked  # its API servers listen; that it holds their socket too means nothing
-        table = _listeners(f"{self._proc}/{pid}/net") if asked.other_network else here
+        table = self._listeners(pid) if asked.other_network else here
         # an offline program listens for its workers only; Triton for gRPC and metrics too
         sole = explicit is None and not identity.inferred and identity.engine != "triton"
         listener = self._listener(pid, default, table, sole=sole)
@@ -124,6 +124,15 @@ class SocketFinder:
         self._inodes[pid] = chosen[0].inode
         return chosen[0]
 
+    def _listeners(self, pid: int | None = None) -> dict[int, Listener]:
+        """Listening sockets of a process's network namespace, by inode; of ours without one."""
+        try:
+            if pid is None and self._proc == "/proc":
+                return listeners_here()
+            return listeners(f"{self._proc}/net" if pid is None else f"{self._proc}/{pid}/net")
+        except OSError:
+            return {}  # no network, or a process that has ended: then nothing of it listens
+
     def _is_elsewhere(self, pid: int) -> bool:
         other = self._elsewhere.get(pid)
         if other is None:
@@ -137,13 +146,6 @@ class SocketFinder:
 
 def _bound(asked: HttpSocket, listener: Listener) -> HttpSocket:
     return HttpSocket(listener.port, listener.address, True, asked.other_network, asked.tls)
-
-
-def _listeners(net: str) -> dict[int, Listener]:
-    try:
-        return listeners(net)
-    except OSError:
-        return {}  # no network, or a process that has ended: then nothing of it listens
 
 
 def _explicit_port(engine: EngineKind, options: Mapping[str, str]) -> int | None:

@@ -148,7 +148,7 @@ class BusiestMeter:
             used = ticks if was is None or fresh else ticks - was[1]
             if first:
                 newest = max(newest, int(start))
-            if used > 0:
+            if used > 0 or first:
                 seen.append(_Seen(used, pid, comm, int(fields[THREADS]), fresh and not first))
         self._ticks = after
         if not first:

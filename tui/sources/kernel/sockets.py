@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from tui.sources.kernel import sock_diag
 from tui.sources.kernel.procfs import link, numbered, read_start
 
 _LISTEN = b"0A"
 _CHUNK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """One socket in state LISTEN."""
 
-    inode: int
-    raw_address: bytes
+    packed: bytes
+    """The bound address, 4 or 16 bytes."""
     port: int
     uid: int
+    inode: int
 
     @property
     def address(self) -> str:
         """The bound address; a wildcard is ``0.0.0.0`` or ``::``, an IPv4 address in IPv6 form is IPv4."""
-        # the kernel prints each 32-bit word of the address in the machine's own byte order
-        data = bytes.fromhex(self.raw_address.decode("ascii"))
-        if sys.byteorder == "little":
-            data = b"".join(data[i : i + 4][::-1] for i in range(0, len(data), 4))
-        address = ipaddress.ip_address(data)
+        address = ipaddress.ip_address(self.packed)
         mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
         return str(mapped or address)
+
+
+def listeners_here() -> dict[int, Listener]:
+    """Listening sockets of our own network namespace by inode; raises OSError where there is no table."""
+    try:
+        found: dict[int, Listener] = {}
+        for family in (socket.AF_INET, socket.AF_INET6):
+            found.update((row[3], Listener(*row)) for row in sock_diag.listening(family))
+    except OSError:  # a kernel without the module, a sandbox without netlink
+        return listeners("/proc/net")
+    return found
 
 
 def listeners(net: str) -> dict[int, Listener]:
@@ -70,11 +79,18 @@ def _read_table(path: str, found: dict[int, Listener]) -> None:
 def _read_lines(lines: list[bytes], found: dict[int, Listener]) -> None:
     for line in lines:
         words = line.split(None, 10)
-        if len(words) < 10 or words[3] != _LISTEN:
-            continue
-        address, _, port = words[1].partition(b":")
-        inode = int(words[9])
-        found[inode] = Listener(inode, address, int(port, 16), int(words[7]))
+        if len(words) >= 10 and words[3] == _LISTEN:
+            address, _, port = words[1].partition(b":")
+            inode = int(words[9])
+            found[inode] = Listener(_packed(address), int(port, 16), int(words[7]), inode)
+
+
+def _packed(text: bytes) -> bytes:
+    data = bytes.fromhex(text.decode("ascii"))
+    if sys.byteorder == "big":
+        return data
+    # the kernel prints each 32-bit word of the address in the machine's own byte order
+    return b"".join(data[at : at + 4][::-1] for at in range(0, len(data), 4))
 
 
 def held_by(proc: str, pid: int) -> frozenset[int]:
