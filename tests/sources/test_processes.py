@@ -3,31 +3,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.clock import ManualClock
-from tests.support.proctree import ProcTree
+from tests.support.engine_host import FIXTURES, URL, VLLM, EngineHost, roles
 from tui.model.status import SourceError
 from tui.sources.processes import ProcessSource, tree_of
 
 if TYPE_CHECKING:
-    from tui.model.readings import EngineProcess, ProcessTable
+    from pathlib import Path
 
-FIXTURES = Path(__file__).parents[1] / "fixtures/processes"
-URL = "http://127.0.0.1:18000"
-VLLM = [
-    "/venv/bin/python3",
-    "/venv/bin/vllm",
-    "serve",
-    "tiny-llama",
-    "--host",
-    "127.0.0.1",
-    "--port",
-    "18000",
-]
 SPAWN = [
     "python3",
     "-B",
@@ -37,62 +23,15 @@ SPAWN = [
 ]
 
 
-class Host:
-    """A made-up machine and the source that finds its engines."""
-
-    def __init__(self, root: Path) -> None:
-        self.tree = ProcTree(root)
-        self.clock = ManualClock()
-        self.source = ProcessSource(self.tree.proc, self.clock.monotonic)
-
-    def read(self, after: float = 0.0) -> ProcessTable:
-        self.clock.now += after
-        return self.source.read()
-
-    def captured(self, name: str, listening: dict[int, list[tuple[int, int]]]) -> None:
-        """The tree of a real engine, whose processes listen at (port, inode)."""
-        recorded = json.loads((FIXTURES / f"{name}.json").read_text())
-        for pid, process in recorded.get("tree", recorded).items():
-            own = "::" in process["cmd"]
-            self.tree.process(
-                int(pid),
-                ppid=process["ppid"],
-                comm=process["comm"],
-                argv=() if own else process["cmd"].split(" "),
-                title=process["cmd"] if own else "",
-                state=process["state"],
-                inodes=[inode for _, inode in listening.get(int(pid), ())],
-            )
-        for port, inode in {socket for sockets in listening.values() for socket in sockets}:
-            self.tree.listen(port, inode)
-
-    def vllm(self, *, listening: bool = True) -> None:
-        self.tree.process(100, comm="vllm", argv=VLLM, inodes=[7] if listening else [], start=2000)
-        self.tree.process(
-            101, ppid=100, comm="python3", argv=["python3", "-c", "from multiprocessing.resource_tracker"]
-        )
-        self.tree.process(102, ppid=100, comm="VLLM::EngineCore", title="VLLM::EngineCore")
-        self.tree.process(103, ppid=102, comm="VLLM::Worker", title="VLLM::Worker", inodes=[8, 9])
-        if listening:
-            self.tree.listen(18000, 7)
-        self.tree.listen(43311, 8)
-        self.tree.listen(46105, 9)
-
-
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(tmp_path)
-
-
-def roles(table: ProcessTable | tuple[EngineProcess, ...]) -> dict[int, str]:
-    rows = table if isinstance(table, tuple) else table.processes
-    return {process.pid: process.role for process in rows}
+def host(tmp_path: Path) -> EngineHost:
+    return EngineHost(tmp_path)
 
 
 # ------------------------------------------------------------------------------------- shapes of engines
 
 
-def test_one_vllm(host: Host) -> None:
+def test_one_vllm(host: EngineHost) -> None:
     host.vllm()
     table = host.read()
     assert roles(table) == {100: "api_server", 101: "other", 102: "engine_core", 103: "worker"}
@@ -142,7 +81,7 @@ def test_one_vllm(host: Host) -> None:
     ],
 )  # fmt: skip
 def test_vllm_with_several_processes(
-    host: Host,
+    host: EngineHost,
     name: str,
     listening: dict[int, list[tuple[int, int]]],
     expected: dict[int, str],
@@ -160,7 +99,7 @@ def test_vllm_with_several_processes(
     }
 
 
-def test_api_servers_that_lost_their_launcher_still_serve(host: Host) -> None:
+def test_api_servers_that_lost_their_launcher_still_serve(host: EngineHost) -> None:
     host.captured("vllm-asc2", {8702: [(18000, 7)], 8703: [(18000, 7)]})
     host.tree.remove(8694)
     for pid in (8701, 8702, 8703):
@@ -173,7 +112,7 @@ def test_api_servers_that_lost_their_launcher_still_serve(host: Host) -> None:
     assert [process.pid for process in tree_of(table, URL)] == [8702, 8703]  # the orphaned core is in no tree
 
 
-def test_sglang_started_through_a_script_of_somebodys_own(host: Host) -> None:
+def test_sglang_started_through_a_script_of_somebodys_own(host: EngineHost) -> None:
     host.captured("sglang", {22427: [(18020, 7)], 22462: [(41000, 8), (5001, 9)]})
     table = host.read()
     assert roles(table) == {22427: "api_server", 22461: "other", 22462: "scheduler", 22463: "detokenizer"}
@@ -187,7 +126,7 @@ def test_sglang_started_through_a_script_of_somebodys_own(host: Host) -> None:
     ]
 
 
-def test_triton_listens_for_grpc_and_metrics_too(host: Host) -> None:
+def test_triton_listens_for_grpc_and_metrics_too(host: EngineHost) -> None:
     host.captured("triton", {9989: [(18011, 7), (18010, 8), (18012, 9)]})
     table = host.read()
     assert roles(table) == {9989: "api_server", 10012: "backend"}
@@ -217,7 +156,7 @@ def test_triton_listens_for_grpc_and_metrics_too(host: Host) -> None:
         ("tritonserver", "tritonserver --model-repository /m --metrics-port 9002", "triton", 8000),
     ],
 )
-def test_ways_to_start_a_server(host: Host, comm: str, line: str, engine: str, port: int) -> None:
+def test_ways_to_start_a_server(host: EngineHost, comm: str, line: str, engine: str, port: int) -> None:
     host.tree.process(50, comm=comm, argv=line.split())
     (server,) = host.read().processes
     assert (server.role, server.engine, server.port, server.listening) == ("api_server", engine, port, False)
@@ -247,7 +186,7 @@ def test_ways_to_start_a_server(host: Host, comm: str, line: str, engine: str, p
         ("sidekiq", "MyApp::Worker idle"),
     ],
 )
-def test_what_only_speaks_of_an_engine_is_none(host: Host, comm: str, line: str) -> None:
+def test_what_only_speaks_of_an_engine_is_none(host: EngineHost, comm: str, line: str) -> None:
     host.tree.process(50, comm=comm, argv=line.split(), inodes=[7])
     host.tree.listen(8000, 7)
     table = host.read()
@@ -258,7 +197,7 @@ def test_what_only_speaks_of_an_engine_is_none(host: Host, comm: str, line: str)
 # ------------------------------------------------------------------------------------- life and death
 
 
-def test_a_server_that_starts_is_loading_not_listening(host: Host) -> None:
+def test_a_server_that_starts_is_loading_not_listening(host: EngineHost) -> None:
     host.tree.process(100, comm="vllm", argv=VLLM)
     host.tree.process(102, ppid=100, argv=SPAWN)
     table = host.read()
@@ -278,7 +217,7 @@ def test_a_server_that_starts_is_loading_not_listening(host: Host) -> None:
     assert (tree_of(table, URL)[0].port, tree_of(table, URL)[0].listening) == (18000, False)
 
 
-def test_an_orphaned_core_is_seen_but_serves_nothing(host: Host) -> None:
+def test_an_orphaned_core_is_seen_but_serves_nothing(host: EngineHost) -> None:
     host.vllm()
     host.read()
     host.tree.remove(100)
@@ -300,7 +239,7 @@ def test_an_orphaned_core_is_seen_but_serves_nothing(host: Host) -> None:
     assert tree_of(table, URL) == ()
 
 
-def test_a_new_server_beside_an_orphan_has_its_own_tree(host: Host) -> None:
+def test_a_new_server_beside_an_orphan_has_its_own_tree(host: EngineHost) -> None:
     host.tree.process(90, ppid=1, comm="VLLM::EngineCore", title="VLLM::EngineCore")
     host.vllm()
     table = host.read()
@@ -308,7 +247,7 @@ def test_a_new_server_beside_an_orphan_has_its_own_tree(host: Host) -> None:
     assert 90 in roles(table)
 
 
-def test_zombies_keep_what_was_known_of_them(host: Host) -> None:
+def test_zombies_keep_what_was_known_of_them(host: EngineHost) -> None:
     host.vllm()
     host.read()
     host.tree.close(7)
@@ -325,34 +264,34 @@ def test_zombies_keep_what_was_known_of_them(host: Host) -> None:
     assert [process.pid for process in tree_of(host.read(), URL)] == [200]
 
 
-def test_a_zombie_core_is_one_even_when_it_was_never_seen_alive(host: Host) -> None:
+def test_a_zombie_core_is_one_even_when_it_was_never_seen_alive(host: EngineHost) -> None:
     host.vllm()
     host.tree.process(102, ppid=100, comm="VLLM::EngineCore", state="Z")
     core = host.read().processes[2]
     assert (core.role, core.zombie, core.title) == ("engine_core", True, "")
 
 
-def test_the_server_that_listens_is_meant_not_one_that_waits_for_the_port(host: Host) -> None:
+def test_the_server_that_listens_is_meant_not_one_that_waits_for_the_port(host: EngineHost) -> None:
     host.vllm()
     host.tree.process(300, comm="vllm", argv=VLLM, start=9000)
     assert tree_of(host.read(), URL)[0].pid == 100
 
 
-def test_a_pid_that_came_back_is_another_process(host: Host) -> None:
+def test_a_pid_that_came_back_is_another_process(host: EngineHost) -> None:
     host.vllm()
     host.read()
     host.tree.process(100, comm="vllm", argv=["/usr/bin/vllm", "chat"], start=99_000)
     assert 100 not in roles(host.read())
 
 
-def test_exec_under_the_same_name_is_noticed(host: Host) -> None:
+def test_exec_under_the_same_name_is_noticed(host: EngineHost) -> None:
     host.tree.process(70, comm="python3", argv=["python3", "/fetch_model.py"])
     assert host.read().processes == ()
     host.tree.process(70, comm="python3", argv=["python3", "-m", "vllm.entrypoints.openai.api_server"])
     assert roles(host.read(after=6.0)) == {70: "api_server"}
 
 
-def test_entries_that_vanish_or_are_odd_are_no_errors(host: Host) -> None:
+def test_entries_that_vanish_or_are_odd_are_no_errors(host: EngineHost) -> None:
     host.vllm()
     (host.tree.proc / "101/stat").unlink()
     (host.tree.proc / "103/cmdline").unlink()
@@ -368,122 +307,10 @@ def test_no_proc_at_all(tmp_path: Path) -> None:
     assert (caught.value.reason, caught.value.unsupported) == ("not_supported", True)
 
 
-# ------------------------------------------------------------------------------------- sockets
-
-
-def test_the_port_of_a_config_file_is_found_by_the_socket(host: Host) -> None:
-    argv = ["/v/bin/python3", "/v/bin/vllm", "serve", "--config", "c.yaml"]
-    host.tree.process(100, comm="vllm", argv=argv, inodes=[7, 8])
-    host.tree.listen(9123, 7, "0.0.0.0")
-    host.tree.listen(45000, 8)  # the kernel's choice: between workers
-    table = host.read()
-    assert table.listeners == ("http://127.0.0.1:9123",)
-    assert table.processes[0].host == "0.0.0.0"
-
-
-def test_a_server_that_only_has_workers_sockets_is_not_listening(host: Host) -> None:
-    host.tree.process(100, comm="vllm", argv=["/v/bin/vllm", "serve", "m"], inodes=[8])
-    host.tree.listen(45000, 8)
-    host.tree.process(50, comm="nginx", argv=["nginx"], inodes=[7])
-    host.tree.listen(8000, 7)  # somebody else's
-    table = host.read()
-    assert table.listeners == ()
-    assert (table.processes[0].port, table.processes[0].listening) == (8000, False)
-
-
-@pytest.mark.parametrize(
-    ("address", "options", "url"),
-    [
-        ("127.0.0.1", "", "http://127.0.0.1:18000"),
-        ("0.0.0.0", "", "http://127.0.0.1:18000"),
-        ("::", "", "http://127.0.0.1:18000"),
-        ("::1", "", "http://[::1]:18000"),
-        ("fd00::12", "", "http://[fd00::12]:18000"),
-        ("::ffff:10.1.2.3", "", "http://10.1.2.3:18000"),
-        ("127.0.0.1", "--ssl-certfile c --ssl-keyfile k", "https://127.0.0.1:18000"),
-    ],
-)
-def test_the_url_of_a_listener(host: Host, address: str, options: str, url: str) -> None:
-    host.tree.process(100, comm="vllm", argv=[*VLLM, *options.split()], inodes=[7])
-    host.tree.listen(18000, 7, address)
-    table = host.read()
-    assert table.listeners == (url,)
-    assert [process.pid for process in tree_of(table, url)] == [100]
-
-
-def test_a_url_means_the_address_that_it_names(host: Host) -> None:
-    host.vllm()
-    host.tree.process(200, comm="vllm", argv=VLLM, inodes=[17])
-    host.tree.listen(18000, 17, "10.1.2.3")
-    table = host.read()
-    assert table.listeners == ("http://10.1.2.3:18000", URL)
-    assert tree_of(table, "http://10.1.2.3:18000")[0].pid == 200
-    assert tree_of(table, URL)[0].pid == 100
-    assert tree_of(table, "http://localhost:18000")[0].pid == 100
-
-
-def test_another_users_socket_is_told_by_port_and_owner(host: Host) -> None:
-    host.tree.process(100, comm="vllm", argv=VLLM)
-    (host.tree.proc / "100/fd").rmdir()  # what EACCES amounts to
-    host.tree.listen(18000, 7, uid=12345)
-    assert host.read().listeners == ()
-    host.tree.close(7)
-    host.tree.listen(18000, 8, uid=os.getuid())
-    assert host.read().listeners == (URL,)
-
-
-def test_a_server_in_a_network_of_its_own_is_not_at_this_hosts_ports(host: Host) -> None:
-    host.tree.process(100, comm="vllm", argv=VLLM, inodes=[7], network="net:[2]")
-    (host.tree.proc / "100/net").mkdir()
-    host.tree.listen(18000, 7)
-    for name in ("tcp", "tcp6"):
-        (host.tree.proc / f"net/{name}").rename(host.tree.proc / f"100/net/{name}")
-    table = host.read()
-    assert (table.processes[0].listening, table.processes[0].other_network) == (True, True)
-    assert table.listeners == ()
-    assert tree_of(table, URL) == ()
-
-
-def test_a_front_end_that_listens_in_the_servers_place(host: Host) -> None:
-    host.tree.process(100, comm="vllm", argv=VLLM)
-    host.tree.process(101, ppid=100, comm="vllm-rs", argv=["/opt/frontend"], inodes=[7])
-    host.tree.process(102, ppid=100, comm="VLLM::EngineCore", title="VLLM::EngineCore")
-    host.tree.listen(18000, 7)
-    table = host.read()
-    assert roles(table) == {100: "launcher", 101: "api_server", 102: "engine_core"}
-    assert table.listeners == (URL,)
-    assert [process.pid for process in tree_of(table, URL)] == [100, 101, 102]
-
-
-def test_a_fork_that_has_no_title_yet_is_no_second_server(host: Host) -> None:
-    host.tree.process(100, comm="vllm", argv=VLLM, inodes=[7])
-    host.tree.process(101, ppid=100, comm="vllm", argv=VLLM, inodes=[7])
-    host.tree.listen(18000, 7)
-    assert roles(host.read()) == {100: "api_server", 101: "other"}
-
-
-def test_headless_and_offline_engines_serve_no_url(host: Host) -> None:
-    host.tree.process(100, comm="vllm", argv=["/v/bin/vllm", "serve", "m", "--headless"])
-    host.tree.process(200, comm="python3", argv=["python3", "batch.py"], inodes=[7])
-    host.tree.process(201, ppid=200, comm="VLLM::EngineCore", title="VLLM::EngineCore")
-    host.tree.listen(9999, 7)
-    table = host.read()
-    assert roles(table) == {100: "launcher", 200: "launcher", 201: "engine_core"}
-    assert [process.port for process in table.processes] == [None, None, None]
-    assert table.listeners == ()
-
-
-def test_a_prefix_of_the_operators_own(host: Host) -> None:
-    host.tree.process(100, comm="vllm", argv=VLLM)
-    host.tree.process(101, ppid=100, comm="prod::EngineCore", title="prod::EngineCore_DP0")
-    host.tree.process(102, ppid=101, comm="prod::Worker_TP", title="prod::Worker_TP0")
-    assert roles(host.read()) == {100: "api_server", 101: "engine_core", 102: "worker"}
-
-
 # ------------------------------------------------------------------------------------- what is shown, what it costs
 
 
-def test_secrets_and_hostile_text_do_not_reach_the_table(host: Host) -> None:
+def test_secrets_and_hostile_text_do_not_reach_the_table(host: EngineHost) -> None:
     host.tree.process(
         100, comm="vl\x1b[2Jlm", argv=[*VLLM, "--api-key", "S3cret", "--served-model-name", "a\x1b[31m[red]"]
     )
@@ -492,13 +319,13 @@ def test_secrets_and_hostile_text_do_not_reach_the_table(host: Host) -> None:
     assert server.comm == "vllm"
 
 
-def test_hidden_processes_make_the_table_incomplete(host: Host) -> None:
+def test_hidden_processes_make_the_table_incomplete(host: EngineHost) -> None:
     host.tree.remove(1)
     host.vllm()
     assert not host.read().complete
 
 
-def test_a_crowded_host_costs_little(host: Host) -> None:
+def test_a_crowded_host_costs_little(host: EngineHost) -> None:
     for pid in range(1000, 3000):
         folder = host.tree.proc / str(pid)
         folder.mkdir()
