@@ -1,0 +1,149 @@
+"""Which of the rules that fire is the verdict, and how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tui.model.verdicts import CALM, Verdict
+from tui.verdict import evidence as ev
+from tui.verdict.outcome import LEVELS, Outcome, fires
+from tui.verdict.rules import RULES
+from tui.verdict.signals import Signals
+from tui.verdict.texts import TEXTS, advice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui.model.settings import Slo, Thresholds
+    from tui.model.verdicts import Evidence, VerdictName
+    from tui.verdict.outcome import Rule
+    from tui.verdict.picture import Picture
+
+_WORST_FIRST: tuple[VerdictName, ...] = (
+    "gpu_fault", "engine_down", "engine_hung", "loading", "draining",
+    "kv_cache", "gpu_memory", "power_thermal", "network", "io_disk", "degraded_cache", "lock_contention",
+    "cpu", "queueing_upstream", "scheduler_limit", "compute",
+    "unknown", "healthy", "idle",
+)  # fmt: skip
+RANK: dict[VerdictName, int] = {name: place for place, name in enumerate(_WORST_FIRST)}
+"""Worst first. Among bottlenecks, what must be excluded before another stands above it."""
+CAUSES: dict[VerdictName, tuple[VerdictName, ...]] = {"loading": ("io_disk", "gpu_memory")}
+"""A start that one of these explains is reported by its cause."""
+CONSEQUENCES: dict[VerdictName, tuple[VerdictName, ...]] = {
+    "gpu_fault": ("engine_down", "engine_hung"),
+    "engine_down": ("gpu_memory",),
+}
+"""Verdicts that the main one brings about, worth a word beside it when they fire as well."""
+MOST_MISSING = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """Every rule's outcome on one picture, and the verdict that follows."""
+
+    picture: Picture
+    verdict: Verdict
+    outcomes: Mapping[VerdictName, Outcome]
+    errors: tuple[str, ...] = ()
+    """Rules that failed, each with its error: faults of this program."""
+
+
+def judge(picture: Picture, thresholds: Thresholds, slo: Slo) -> Verdict:
+    """The verdict of one picture, without memory: ``since`` is None."""
+    return assess(picture, thresholds, slo).verdict
+
+
+def assess(picture: Picture, thresholds: Thresholds, slo: Slo, rules: tuple[Rule, ...] = RULES) -> Assessment:
+    """All outcomes and the verdict of one picture."""
+    signals = Signals(picture, thresholds, slo)
+    outcomes: dict[VerdictName, Outcome] = {}
+    errors: list[str] = []
+    for rule in rules:
+        try:
+            outcomes[rule.id] = rule.judge(signals)
+        except Exception as error:  # noqa: BLE001  # one faulty rule must not blind the others: it is a finding
+            errors.append(f"{rule.id}: {type(error).__name__}: {error}")
+            outcomes[rule.id] = Outcome("cannot_say", missing=(f"rule {rule.id}",))
+    return Assessment(picture, _verdict(signals, outcomes), outcomes, tuple(errors))
+
+
+def _verdict(s: Signals, outcomes: Mapping[VerdictName, Outcome]) -> Verdict:
+    firing = [name for name, outcome in outcomes.items() if outcome.state == "fires"]
+    name: VerdictName = min(firing, key=lambda name: _order(name, outcomes[name]), default="unknown")
+    secondary: tuple[VerdictName, ...] = tuple(n for n in CONSEQUENCES.get(name, ()) if n in firing)
+    for cause in CAUSES.get(name, ()):
+        if cause in firing:
+            name, secondary = cause, (name,)
+            break
+    calm = name in CALM
+    outcome = outcomes[name] if name != "unknown" else _unknown(s, outcomes)
+    level = LEVELS.index(outcome.confidence)
+    absent = _absent_sources(s, name)
+    missing = [*outcome.missing, *absent]
+    if calm:
+        unsure = [m for other in outcomes.values() if other.state == "cannot_say" for m in other.missing]
+        missing += unsure
+        if unsure:
+            level = min(level, LEVELS.index("medium"))
+    held = s.picture.held_s
+    brief = (
+        not calm and name in _HELD and not s.picture.live and held is not None and held < s.thresholds.hold_s
+    )
+    level = max(0, level - len(absent) - brief)
+    return Verdict(
+        scope=s.picture.scope,
+        verdict=name,
+        title=TEXTS[name].title,
+        secondary=secondary,
+        confidence=LEVELS[level],
+        evidence=_distinct(outcome.evidence),
+        missing=tuple(dict.fromkeys(missing))[:MOST_MISSING],
+        advice=advice(name, s.picture),
+    )
+
+
+_HELD = frozenset(rule.id for rule in RULES if rule.tier == "bottleneck")
+
+
+def _order(name: VerdictName, outcome: Outcome) -> tuple[bool, int]:
+    """A bottleneck of low confidence yields to one that is better supported."""
+    return name in _HELD and outcome.confidence == "low", RANK[name]
+
+
+def _unknown(s: Signals, outcomes: Mapping[VerdictName, Outcome]) -> Outcome:
+    """No rule fires: what the calm rules lack comes first, then what others could not decide on."""
+    lacking = [
+        m
+        for name in ("engine_hung", "healthy", "idle", *outcomes)
+        if outcomes[name].state == "cannot_say"
+        for m in outcomes[name].missing
+    ]
+    seen = [e for outcome in outcomes.values() if outcome.state == "cannot_say" for e in outcome.evidence]
+    late = ev.worst_latency(s) if s.over else None
+    shown = (late, ev.running(s), ev.waiting(s), *ev.probes(s), *seen)
+    return replace(fires(1, *shown[:8]), missing=tuple(lacking) or ("a figure that explains this picture",))
+
+
+def _absent_sources(s: Signals, name: VerdictName) -> list[str]:
+    """Whole sources that gave nothing, by name and with the reason where there is one."""
+    picture = s.picture
+    found = []
+    if not s.gpus.count or (s.gpus.sm_max is None and s.gpus.used_mib_max is None and name != "gpu_fault"):
+        found.append(_named("gpus", picture.gpus_reason))
+    if picture.host is None:
+        found.append("host")
+    if not s.answers:
+        found.append("probes")
+    unreachable = name in ("engine_down", "loading", "io_disk", "gpu_memory") and not s.flow and not s.running
+    if picture.engine is None and not unreachable:
+        found.append(_named("engine", picture.engine_reason))
+    return found
+
+
+def _named(source: str, reason: str | None) -> str:
+    return f"{source} ({reason})" if reason else source
+
+
+def _distinct(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    return tuple(dict.fromkeys(evidence))

@@ -1,0 +1,274 @@
+"""One line of evidence for each signal; None where the figure is unknown, so that it is left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.model.units import count, number, seconds
+from tui.model.verdicts import Evidence
+from tui.verdict.gpu_signals import power_ratio, used_ratio
+
+if TYPE_CHECKING:
+    from tui.model.readings import GpuReading, ProbeKind
+    from tui.verdict.gpu_signals import Throttled
+    from tui.verdict.signals import LatencyName, Signals
+
+# ---------------------------------------------------------------------------------------- engine
+
+
+def running(s: Signals) -> Evidence | None:
+    """Running requests, against the seats where those are known."""
+    if s.running is None:
+        return None
+    text = f"running {count(s.running)}"
+    if s.seats is None:
+        return Evidence("running", s.running, text=text)
+    return Evidence("running", s.running, "", "=", s.seats, f"{text} of {count(s.seats)} seats")
+
+
+def waiting(s: Signals) -> Evidence | None:
+    """Waiting requests and where they are heading."""
+    if s.waiting is None:
+        return None
+    change = s.picture.trends.waiting_change
+    trend = ""
+    if change is not None and abs(change) >= max(2.0, 0.1 * s.waiting):
+        trend = " rising" if change > 0 else " falling"
+    return Evidence("waiting", s.waiting, "", ">", 0.0, f"waiting {count(s.waiting)}{trend}")
+
+
+def kv(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
+    """KV cache usage of the worst rank against a limit."""
+    if s.kv is None:
+        return None
+    return Evidence("kv_usage", s.kv, "", comparison, limit, f"kv {s.kv:.2f} (limit {limit:.2f})")
+
+
+def preempting(s: Signals) -> Evidence | None:
+    """Preemptions, retractions or pauses a second."""
+    rate = s.preempting
+    if rate is None:
+        return None
+    text = f"preempting {rate:.1f}/s" if rate >= 0.05 or rate == 0 else "preempting under 0.1/s"
+    return Evidence("preemptions_per_s", rate, "1/s", ">", 0.0, text)
+
+
+def latency(s: Signals, name: LatencyName) -> Evidence | None:
+    """One latency against its target."""
+    known = s.latency.get(name)
+    if known is None:
+        return None
+    value, target = known
+    comparison = ">" if value > target else "<="
+    text = f"{name} {seconds(value)} (target {seconds(target)})"
+    return Evidence(f"{name}_p95_s", value, "s", comparison, target, text)
+
+
+def worst_latency(s: Signals) -> Evidence | None:
+    """The latency that is furthest beyond (or nearest to) its target."""
+    if not s.latency:
+        return None
+    return latency(s, max(s.latency, key=lambda name: s.latency[name][0] / s.latency[name][1]))
+
+
+def tokens(s: Signals) -> Evidence | None:
+    """Generated tokens a second."""
+    rate = s.engine.gen_tok_s if s.engine else None
+    if rate is None:
+        return None
+    return Evidence("gen_tok_s", rate, "tok/s", text=f"{count(rate)} tok/s generated")
+
+
+def prompt_tokens(s: Signals) -> Evidence | None:
+    """Prompt tokens a second."""
+    rate = s.engine.prompt_tok_s if s.engine else None
+    if rate is None:
+        return None
+    return Evidence("prompt_tok_s", rate, "tok/s", text=f"{count(rate)} tok/s prompt")
+
+
+def stalled(s: Signals) -> Evidence | None:
+    """For how long no step was made while there was work."""
+    if s.stalled_s is None:
+        return None
+    scrapes = f", {s.stalled_scrapes} scrapes" if s.stalled_scrapes else ""
+    text = f"no step for {seconds(s.stalled_s)}{scrapes}"
+    return Evidence("stalled_s", s.stalled_s, "s", ">=", s.thresholds.stalled_s, text)
+
+
+def errors(s: Signals) -> Evidence | None:
+    """The share of requests that fail."""
+    if s.errors is None:
+        return None
+    limit = s.thresholds.error_ratio
+    comparison = ">=" if s.errors >= limit else "<"
+    return Evidence("error_ratio", s.errors, "", comparison, limit, f"errors {100 * s.errors:.0f} %")
+
+
+def hits(s: Signals) -> Evidence | None:
+    """The prefix cache's hit ratio, against its own usual one where that is known."""
+    ratio = s.engine.prefix_hit_ratio if s.engine else None
+    if ratio is None:
+        return None
+    usual = s.picture.trends.usual_prefix_hit_ratio
+    limit = usual if usual is not None else s.thresholds.prefix_hit_ratio
+    word = "usually" if usual is not None else "limit"
+    comparison = "<" if ratio < limit else ">="
+    return Evidence(
+        "prefix_hit_ratio", ratio, "", comparison, limit, f"hits {ratio:.2f} ({word} {limit:.2f})"
+    )
+
+
+# ---------------------------------------------------------------------------------------- probes
+
+
+def probe(s: Signals, kind: ProbeKind) -> Evidence | None:
+    """What a probe answered, and after how long."""
+    found = s.probe(kind)
+    if found is None or found.status is None:
+        return None
+    after = "" if found.latency_s is None else f" after {seconds(found.latency_s)}"
+    return Evidence(kind, str(found.status), text=f"{kind} {found.status}{after}")
+
+
+def probes(s: Signals) -> tuple[Evidence | None, ...]:
+    """All probes that were made."""
+    return tuple(probe(s, kind) for kind in s.answers)
+
+
+def phase(s: Signals) -> Evidence | None:
+    """What the supervisor believes."""
+    known = s.picture.phase
+    return Evidence("phase", known, text=f"phase {known}") if known else None
+
+
+def held(s: Signals) -> Evidence | None:
+    """For how long the picture has been like this."""
+    if s.picture.held_s is None:
+        return None
+    return Evidence("held_s", s.picture.held_s, "s", text=f"for {seconds(s.picture.held_s)}")
+
+
+# ---------------------------------------------------------------------------------------- GPUs
+
+
+def sm(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
+    """GPU utilisation of the busiest device."""
+    busiest = s.gpus.sm_max
+    if busiest is None:
+        return None
+    return Evidence("sm_pct", busiest, "%", comparison, limit, f"SM {number(busiest)} %")
+
+
+def mem_ctrl(s: Signals) -> Evidence | None:
+    """Memory controller utilisation of the busiest device."""
+    busiest = s.gpus.mem_ctrl_max
+    if busiest is None:
+        return None
+    return Evidence("mem_ctrl_pct", busiest, "%", text=f"memory controller {number(busiest)} %")
+
+
+def power(s: Signals) -> Evidence | None:
+    """Power of the device that is nearest to its limit."""
+    ratio = s.gpus.power_ratio_max
+    if ratio is None:
+        return None
+    gpu = max(s.gpus.loaded, key=lambda g: power_ratio(g) or 0.0)
+    text = f"power {number(gpu.power_w)}/{number(gpu.power_limit_w)} W"
+    return Evidence("power_ratio", round(ratio, 3), "", "", s.thresholds.power_high_ratio, text)
+
+
+def clock(s: Signals) -> Evidence | None:
+    """SM clock of the slowest device over its maximum."""
+    ratio = s.gpus.clock_ratio_min
+    if ratio is None:
+        return None
+    limit = s.thresholds.clock_low_ratio
+    return Evidence("clock_ratio", round(ratio, 3), "", "", limit, f"clock {100 * ratio:.0f} % of max")
+
+
+def throttle(t: Throttled, limit: float) -> tuple[Evidence | None, ...]:
+    """Reasons and effect of one device's throttling."""
+    gpu = t.gpu
+    names = ", ".join(t.reasons) if t.reasons else "none reported"
+    reasons = Evidence("throttle", names, text=f"GPU {gpu.index} throttled: {names}")
+    if t.clock_ratio is None:
+        return (reasons,)
+    text = f"clock {number(gpu.clock_sm_mhz)}/{number(gpu.clock_max_mhz)} MHz"
+    return reasons, Evidence("clock_ratio", round(t.clock_ratio, 3), "", "<", limit, text)
+
+
+def temperature(s: Signals) -> Evidence | None:
+    """The hottest device, if it is hot."""
+    gpu, limit = s.gpus.hottest, s.thresholds.temp_high_c
+    if gpu is None or gpu.temp_c is None or gpu.temp_c < limit:
+        return None
+    return Evidence("temp_c", gpu.temp_c, "C", ">=", limit, f"GPU {gpu.index} {number(gpu.temp_c)} °C")
+
+
+def gpu_free(s: Signals) -> Evidence | None:
+    """Free memory of the fullest device."""
+    free, limit = s.gpus.free_mib_min, s.thresholds.gpu_mem_free_mib
+    if free is None:
+        return None
+    comparison = "<" if free < limit else ">="
+    return Evidence("gpu_mem_free_mib", free, "MiB", comparison, limit, f"GPU memory free {number(free)} MiB")
+
+
+def gpu_used(s: Signals) -> Evidence | None:
+    """Memory in use on the fullest device."""
+    used = s.gpus.used_mib_max
+    return (
+        None if used is None else Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {number(used)} MiB")
+    )
+
+
+def device(gpu: GpuReading) -> Evidence:
+    """One device that is ill, in a few words."""
+    if gpu.xid is not None:
+        return Evidence("xid", float(gpu.xid), text=f"GPU {gpu.index} Xid {gpu.xid}")
+    if gpu.state != "ok":
+        why = f": {gpu.reason}" if gpu.reason else ""
+        return Evidence("gpu_state", gpu.state, "", "=", gpu.state, f"GPU {gpu.index} unreadable{why}")
+    if gpu.remap_pending:
+        return Evidence("remap_pending", "true", text=f"GPU {gpu.index} row remap pending")
+    value = float(gpu.ecc_uncorrected or 0)
+    return Evidence(
+        "ecc_uncorrected", value, "", ">", 0.0, f"GPU {gpu.index} {count(value)} uncorrected ECC errors"
+    )
+
+
+def memory_released(s: Signals) -> Evidence | None:
+    """Whether the devices still hold a model."""
+    ratios = [r for g in s.gpus.loaded if (r := used_ratio(g)) is not None]
+    if not ratios:
+        return None
+    word = "released" if max(ratios) < 0.1 else "still held"
+    used = s.gpus.used_mib_max
+    return Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {word} ({number(used)} MiB)")
+
+
+# ---------------------------------------------------------------------------------------- host
+
+
+def host(s: Signals, signal: str, unit: str, limit: float | None, name: str) -> Evidence | None:
+    """One figure of the host reading by its field name."""
+    value: float | None = getattr(s.host, signal, None) if s.host else None
+    if value is None:
+        return None
+    comparison = "" if limit is None else ">=" if value >= limit else "<"
+    shown = f"{name} {count(value) if abs(value) >= 1000 else number(value)}{' ' + unit if unit else ''}"
+    return Evidence(signal, value, unit, comparison, limit, shown)
+
+
+def thread(s: Signals) -> Evidence | None:
+    """The busiest thread, by name where it is known."""
+    value = s.host.busiest_thread_cpu_pct if s.host else None
+    if value is None or s.host is None:
+        return None
+    limit = s.thresholds.thread_busy_pct
+    name = f" ({s.host.busiest_thread})" if s.host.busiest_thread else ""
+    comparison = ">=" if value >= limit else "<"
+    return Evidence(
+        "busiest_thread_cpu_pct", value, "%", comparison, limit, f"thread {number(value)} %{name}"
+    )

@@ -1,0 +1,175 @@
+"""What an operator should know beside the verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.model.status import SourceState
+from tui.model.text import clean
+from tui.model.units import gib, number, seconds
+from tui.model.verdicts import CALM, Finding
+from tui.verdict.gpu_signals import OURS_TO_FIX, clock_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tui.model.readings import ProbeReading
+    from tui.model.settings import ProbeSettings, ProbeSpec, Thresholds
+    from tui.model.snapshot import EngineView, HostSnapshot
+    from tui.model.status import SourceStatus
+    from tui.model.verdicts import Verdict
+    from tui.verdict.assess import Assessment
+
+NO_GPU = frozenset(("no_driver", "not_supported"))
+SPIN_SM_PCT = 50.0
+HOST_MEMORY_PCT = 95.0
+
+
+def findings(
+    snapshot: HostSnapshot, assessments: tuple[Assessment, ...], thresholds: Thresholds, probes: ProbeSettings
+) -> tuple[Finding, ...]:
+    """All findings of a snapshot, errors first."""
+    found = [
+        *_rule_errors(assessments),
+        *_sources(snapshot),
+        *_devices(snapshot),
+        *_host(snapshot, thresholds),
+    ]
+    for view, assessment in zip(snapshot.engines, assessments, strict=True):
+        found += _engine(view, assessment, thresholds)
+        found += _probe_times(view, probes)
+    order = {"error": 0, "warning": 1, "info": 2}
+    return tuple(sorted(found, key=lambda f: order[f.level]))
+
+
+def _rule_errors(assessments: tuple[Assessment, ...]) -> Iterator[Finding]:
+    for assessment in assessments:
+        for text in assessment.errors:
+            yield Finding("rule-error", "error", assessment.picture.scope, clean(f"rule failed: {text}"))
+
+
+# ---------------------------------------------------------------------------------------- data
+
+
+def _sources(snapshot: HostSnapshot) -> Iterator[Finding]:
+    sources: Mapping[str, SourceStatus] = {"gpus": snapshot.gpus.status, "host": snapshot.host.status}
+    for name, status in sources.items():
+        if not (name == "gpus" and status.reason in NO_GPU):
+            yield from _source(name, "host", status)
+    for view in snapshot.engines:
+        yield from _source("engine", view.url, view.engine.status)
+
+
+def _source(name: str, scope: str, status: SourceStatus) -> Iterator[Finding]:
+    if status.state not in (SourceState.STALE, SourceState.FAILED):
+        return
+    why = f": {status.reason}" if status.reason else ""
+    age = f", figures {seconds(status.age_s)} old" if status.age_s is not None else ""
+    stale = "stale" if status.state is SourceState.STALE else "failed"
+    yield Finding(f"{stale}-{name}", "warning", scope, clean(f"{name} figures {stale}{why}{age}"))
+
+
+# ---------------------------------------------------------------------------------------- devices and host
+
+
+def _devices(snapshot: HostSnapshot) -> Iterator[Finding]:
+    reading = snapshot.gpus.reading if snapshot.gpus.status.ok else None
+    for gpu in reading.gpus if reading else ():
+        if gpu.state != "ok":
+            ours = gpu.reason in OURS_TO_FIX
+            text = clean(f"GPU {gpu.index} unreadable: {gpu.reason or gpu.detail or 'no figures'}")
+            yield Finding("gpu-unreadable", "info" if ours else "error", "host", text)
+        if gpu.xid is not None:
+            yield Finding("gpu-xid", "warning", "host", f"GPU {gpu.index} reported Xid {gpu.xid}")
+        if gpu.remap_pending:
+            yield Finding(
+                "gpu-remap", "warning", "host", f"GPU {gpu.index} has a row remap pending: reset it when idle"
+            )
+        narrow = (
+            gpu.pcie_width is not None
+            and gpu.pcie_width_max is not None
+            and gpu.pcie_width < gpu.pcie_width_max
+        )
+        if narrow:
+            text = f"GPU {gpu.index} PCIe link x{gpu.pcie_width} of x{gpu.pcie_width_max}"
+            yield Finding("gpu-pcie-width", "warning", "host", text)
+
+
+def _host(snapshot: HostSnapshot, thresholds: Thresholds) -> Iterator[Finding]:
+    host = snapshot.host.reading if snapshot.host.status.ok else None
+    if host is None:
+        return
+    if host.mem_used_pct is not None and host.mem_used_pct >= HOST_MEMORY_PCT:
+        text = f"host memory {number(host.mem_used_pct)} % used: the kernel may end a process"
+        yield Finding("host-memory", "warning", "host", text)
+    if host.psi_mem is not None and host.psi_mem >= thresholds.psi_io:
+        yield Finding("memory-pressure", "warning", "host", f"memory pressure {number(host.psi_mem)} %")
+
+
+# ---------------------------------------------------------------------------------------- engines
+
+
+def _engine(view: EngineView, assessment: Assessment, thresholds: Thresholds) -> Iterator[Finding]:
+    verdict, picture = assessment.verdict, assessment.picture
+    engine, scope = picture.engine, view.url
+    if picture.processes is not None and picture.processes.orphans:
+        pids = ", ".join(map(str, picture.processes.orphans[:6]))
+        yield Finding("orphans", "error", scope, f"engine processes without a server: pid {pids}")
+    if engine is None:
+        if picture.engine_reason == "stats_off":
+            yield Finding(
+                "stats-off", "warning", scope, "the engine exports no figures: its statistics are off"
+            )
+        return
+    usage = engine.kv_usage_max if engine.kv_usage_max is not None else engine.kv_usage
+    if usage is not None and usage >= thresholds.kv_usage_warn and verdict.verdict != "kv_cache":
+        limit = f"{usage:.2f} >= {thresholds.kv_usage_warn:.2f}"
+        yield Finding("kv-high", "warning", scope, f"KV cache {100 * usage:.0f} % used", limit)
+    if engine.asleep:
+        yield Finding(
+            "asleep", "info", scope, "the engine is asleep: requests will not be served until it wakes"
+        )
+    yield from _device_notes(assessment, verdict, thresholds)
+
+
+def _device_notes(assessment: Assessment, verdict: Verdict, thresholds: Thresholds) -> Iterator[Finding]:
+    if verdict.verdict not in CALM:
+        return
+    scope = assessment.picture.scope
+    for gpu in assessment.picture.gpus or ():
+        spins = (gpu.sm_pct or 0.0) >= SPIN_SM_PCT
+        if verdict.verdict == "idle" and spins and (gpu.mem_ctrl_pct or 0.0) < thresholds.mem_ctrl_low_pct:
+            text = f"GPU {gpu.index} spins at SM {number(gpu.sm_pct)} % with nothing to do: busy waiting"
+            yield Finding("idle-spin", "info", scope, text)
+        ratio = clock_ratio(gpu)
+        reasons = [r for r in gpu.throttle or () if r != "idle"]
+        if spins and reasons and ratio is not None and ratio < thresholds.clock_low_ratio:
+            text = f"GPU {gpu.index} throttled ({', '.join(reasons)}) at {100 * ratio:.0f} % of its clock"
+            yield Finding("throttled", "warning", scope, f"{text}; latency does not suffer yet")
+        total, used = gpu.mem_total_mib, gpu.mem_used_mib
+        if total is not None and used is not None:
+            free = total - used - (gpu.mem_reserved_mib or 0.0)
+            if free < thresholds.gpu_mem_free_mib:
+                text = f"GPU {gpu.index} has {gib(free)} GiB free: a long prefill may fail to allocate"
+                yield Finding("gpu-memory-low", "info", scope, text)
+
+
+def _probe_times(view: EngineView, probes: ProbeSettings) -> Iterator[Finding]:
+    specs: Mapping[str, ProbeSpec | None] = {
+        "liveness": probes.liveness,
+        "readiness": probes.readiness,
+        "startup": probes.startup,
+    }
+    for probe in view.probes:
+        spec = specs.get(probe.kind)
+        if spec is None:
+            continue  # not the operator's probe: our own defaults are ours to get right
+        slowest = _slowest(probe)
+        if slowest is not None and slowest > spec.timeout_s:
+            arithmetic = f"{seconds(spec.timeout_s)} < {seconds(slowest)}"
+            text = f"{probe.kind} timeout {seconds(spec.timeout_s)} < p99 probe latency {seconds(slowest)}"
+            yield Finding("probe-timeout", "warning", view.url, text, arithmetic)
+
+
+def _slowest(probe: ProbeReading) -> float | None:
+    return probe.latency_p99_s if probe.latency_p99_s is not None else probe.latency_s

@@ -1,0 +1,142 @@
+"""What several devices together say about one engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.verdict.picture import FATAL_XIDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tui.model.readings import GpuReading
+    from tui.model.settings import Thresholds
+
+LOADED_RATIO = 0.1
+"""A device with less of its memory in use than this holds no model."""
+OURS_TO_FIX = frozenset(("no_permission", "no_driver", "driver_mismatch", "not_supported", "old_driver"))
+"""Reasons that lie in the monitor's rights or libraries, not in the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """A device under load whose clock is held down."""
+
+    gpu: GpuReading
+    reasons: tuple[str, ...]
+    clock_ratio: float | None
+    hard: bool
+    """Heat, a power brake, or a clock that is hardly there: not the cap that every busy card meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSignals:
+    """Extremes over the devices that hold a model; None where no device gave the figure."""
+
+    count: int = 0
+    unreadable: tuple[GpuReading, ...] = ()
+    """Devices that are expected but answer nothing, for no reason of ours."""
+    suspect: bool = False
+    """Unreadable beside readable ones, or lost in the driver's own words: the device, not the monitor."""
+    faulty: tuple[GpuReading, ...] = ()
+    """Devices with a fatal Xid."""
+    marked: tuple[GpuReading, ...] = ()
+    """Devices with pending remaps or uncorrected errors: they may serve on."""
+    loaded: tuple[GpuReading, ...] = ()
+    sm_max: float | None = None
+    sm_min: float | None = None
+    mem_ctrl_max: float | None = None
+    power_ratio_max: float | None = None
+    clock_ratio_max: float | None = None
+    clock_ratio_min: float | None = None
+    free_mib_min: float | None = None
+    used_ratio_max: float | None = None
+    used_mib_max: float | None = None
+    """Over all devices, loaded or not: None only where no device tells."""
+    hottest: GpuReading | None = None
+
+    def throttled(self, thresholds: Thresholds) -> tuple[Throttled, ...]:
+        """Devices under load with a reason to throttle, or far below their siblings, worst first."""
+        found = [t for gpu in self.loaded if (t := _throttled(gpu, self, thresholds)) is not None]
+        return tuple(sorted(found, key=lambda t: (not t.hard, t.clock_ratio or 0.0)))
+
+
+def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
+    """Signals of a set of devices; all None for an empty one."""
+    unreadable = tuple(g for g in gpus if g.state != "ok" and g.reason not in OURS_TO_FIX)
+    readable = [g for g in gpus if g.state == "ok"]
+    loaded = [g for g in readable if (r := used_ratio(g)) is None or r >= LOADED_RATIO] or readable
+    return GpuSignals(
+        count=len(gpus),
+        unreadable=unreadable,
+        suspect=bool(unreadable) and (bool(readable) or any(g.reason == "lost" for g in unreadable)),
+        faulty=tuple(g for g in gpus if g.xid in FATAL_XIDS),
+        marked=tuple(g for g in readable if g.remap_pending or (g.ecc_uncorrected or 0) > 0),
+        loaded=tuple(loaded),
+        sm_max=_extreme(max, (g.sm_pct for g in loaded)),
+        sm_min=_extreme(min, (g.sm_pct for g in loaded)),
+        mem_ctrl_max=_extreme(max, (g.mem_ctrl_pct for g in loaded)),
+        power_ratio_max=_extreme(max, map(power_ratio, loaded)),
+        clock_ratio_max=_extreme(max, map(clock_ratio, loaded)),
+        clock_ratio_min=_extreme(min, map(clock_ratio, loaded)),
+        free_mib_min=_extreme(min, map(free_mib, loaded)),
+        used_ratio_max=_extreme(max, map(used_ratio, readable)),
+        used_mib_max=_extreme(max, (g.mem_used_mib for g in readable)),
+        hottest=max((g for g in loaded if g.temp_c is not None), key=lambda g: g.temp_c or 0.0, default=None),
+    )
+
+
+def used_ratio(gpu: GpuReading) -> float | None:
+    """Memory in use over the total, 0-1."""
+    return _ratio(gpu.mem_used_mib, gpu.mem_total_mib)
+
+
+def power_ratio(gpu: GpuReading) -> float | None:
+    """Power drawn over the enforced limit."""
+    return _ratio(gpu.power_w, gpu.power_limit_w)
+
+
+def clock_ratio(gpu: GpuReading) -> float | None:
+    """SM clock over its maximum."""
+    return _ratio(gpu.clock_sm_mhz, gpu.clock_max_mhz)
+
+
+def free_mib(gpu: GpuReading) -> float | None:
+    """Memory that nothing holds, the driver's reserve left out."""
+    if gpu.mem_total_mib is None or gpu.mem_used_mib is None:
+        return None
+    return gpu.mem_total_mib - gpu.mem_used_mib - (gpu.mem_reserved_mib or 0.0)
+
+
+def _ratio(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or not whole else value / whole
+
+
+def _extreme(pick: Callable[[list[float]], float], values: Iterable[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return pick(known) if known else None
+
+
+_HARMLESS = frozenset(("idle", "display_clocks"))
+_CAPS = frozenset(("sw_power_cap", "applications_clocks", "sync_boost"))
+_STUCK_CLOCK_RATIO = 0.6
+"""Boost tables and power-limited cards work at 0.7 of their maximum without any fault."""
+_LOAD_SM_PCT = 50.0
+
+
+def _throttled(gpu: GpuReading, all_: GpuSignals, thresholds: Thresholds) -> Throttled | None:
+    if gpu.sm_pct is not None and gpu.sm_pct < _LOAD_SM_PCT:
+        return None  # an idle card clocks down, and that is no fault
+    ratio = clock_ratio(gpu)
+    reasons = tuple(r for r in gpu.throttle or () if r not in _HARMLESS)
+    hard = any(r not in _CAPS for r in reasons)
+    if ratio is None:
+        return Throttled(gpu, reasons, None, hard) if hard else None
+    if ratio >= thresholds.clock_low_ratio:
+        return None
+    behind = all_.clock_ratio_max is not None and ratio < thresholds.clock_low_ratio * all_.clock_ratio_max
+    stuck = ratio < _STUCK_CLOCK_RATIO
+    if reasons or behind or stuck:
+        return Throttled(gpu, reasons, ratio, hard or stuck)
+    return None

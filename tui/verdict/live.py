@@ -1,0 +1,256 @@
+"""Pictures of the engines of a snapshot: what is fresh, whose GPUs they are, and which phase that makes."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tui.model.status import SourceState
+from tui.verdict.picture import CoreState, Picture, Processes, Trends
+from tui.verdict.signals import answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui.model.history import History
+    from tui.model.readings import (
+        EngineKind,
+        EngineProcess,
+        EngineReading,
+        EngineState,
+        GpuReading,
+        HostReading,
+    )
+    from tui.model.snapshot import EngineView, HostSnapshot
+
+HTTP_ROLES = ("api_server", "launcher")
+CORE_ROLES = ("engine_core", "scheduler")
+MODEL_ROLES = (*CORE_ROLES, "worker")
+WINDOW_S = 30.0
+ERRORS_WINDOW_S = 60.0
+USUAL_EVERY = 10
+"""Every tenth point of half an hour is mean enough."""
+USUAL_POINTS = 30
+"""Five minutes of points at one a second make "usual"."""
+YOUNG_S = 600.0
+"""No engine that loads answers 503 for longer than this."""
+_SEAT_FLAGS = ("max-num-seqs", "max-running-requests", "max_batch_size", "max-batch-size")
+
+
+def pictures(
+    snapshot: HostSnapshot, history: History, cores_seen: Mapping[str, int] | None = None
+) -> tuple[Picture, ...]:
+    """One picture for each engine of the snapshot, in its order.
+
+    Args:
+        snapshot: readings and statuses of one instant; a stale or failed reading is no evidence of progress.
+        history: series of the engines' figures by URL and the field names of ``EngineReading``.
+        cores_seen: by URL, the pid of the HTTP process under which an engine core was once seen alive.
+    """
+    host = snapshot.host.reading if snapshot.host.status.ok else None
+    return tuple(_picture(view, snapshot, history, host, cores_seen or {}) for view in snapshot.engines)
+
+
+def http_process(view: EngineView) -> EngineProcess | None:
+    """The live process that serves HTTP, or its launcher."""
+    alive = [p for p in view.processes or () if not p.zombie and p.role in (*HTTP_ROLES, "other")]
+    return next((p for p in alive if p.role in HTTP_ROLES or p.port is not None), None)
+
+
+def core_alive(view: EngineView) -> bool:
+    """An engine core or scheduler of the engine is running."""
+    return any(p.role in CORE_ROLES and not p.zombie for p in view.processes or ())
+
+
+def _picture(
+    view: EngineView,
+    snapshot: HostSnapshot,
+    history: History,
+    host: HostReading | None,
+    cores_seen: Mapping[str, int],
+) -> Picture:
+    status, reading = view.engine.status, view.engine.reading
+    fresh = reading if status.ok and reading is not None and reading.reason is None else None
+    processes = _processes(view, cores_seen)
+    failed = status.state in (SourceState.FAILED, SourceState.STALE)
+    silent = snapshot.taken_at - status.since if failed and status.since is not None else status.age_s
+    trends = _trends(view.url, history, snapshot.taken_at, fresh)
+    phase = _phase(view, snapshot, processes, fresh)
+    gpus = _gpus(view, snapshot, fresh, phase) if view.local else None
+    reason = status.reason if not status.ok else reading.reason if reading is not None else None
+    return Picture(
+        scope=view.url,
+        kind=_kind(view),
+        live=True,
+        gpus=gpus,
+        gpus_reason=snapshot.gpus.status.reason if view.local else None,
+        engine=fresh,
+        engine_reason=reason,
+        host=host if view.local else None,
+        probes={probe.kind: probe for probe in view.probes},
+        phase=phase,
+        held_s=_age(view, snapshot) if phase == "loading" else None,
+        trends=trends,
+        processes=processes,
+        local=view.local,
+        ever_served=view.ever_served,
+        silent_s=silent if failed else None,
+        seats=_seats(view),
+        args=view.args,
+    )
+
+
+def _kind(view: EngineView) -> EngineKind | None:
+    reading = view.engine.reading
+    if reading is not None and reading.engine is not None:
+        return reading.engine
+    return view.processes[0].engine if view.processes else None
+
+
+def _seats(view: EngineView) -> float | None:
+    reading = view.engine.reading
+    if reading is not None and reading.max_num_seqs is not None:
+        return reading.max_num_seqs
+    given = next((v for flag in _SEAT_FLAGS if (v := view.args.get(flag))), "")
+    return float(given) if given.isdecimal() else None
+
+
+# ---------------------------------------------------------------------------------------- processes
+
+
+def _processes(view: EngineView, cores_seen: Mapping[str, int]) -> Processes | None:
+    if view.processes is None or not view.local:
+        return None
+    http = http_process(view)
+    cores = [p for p in view.processes if p.role in CORE_ROLES]
+    core: CoreState | None = None
+    if any(p.zombie for p in cores):
+        core = "zombie"
+    elif cores:
+        core = "alive"
+    elif http is not None and cores_seen.get(view.url) == http.pid:
+        core = "gone"
+    left = () if http is not None else tuple(
+        p.pid for p in view.processes if p.role in MODEL_ROLES and not p.zombie
+    )  # fmt: skip
+    return Processes(
+        http_alive=http is not None,
+        core=core,
+        orphans=left,
+        pids=frozenset(p.pid for p in view.processes),
+        roles={p.pid: p.role for p in view.processes},
+    )
+
+
+def _age(view: EngineView, snapshot: HostSnapshot) -> float | None:
+    http = http_process(view)
+    return None if http is None or http.started_at is None else max(0.0, snapshot.wall - http.started_at)
+
+
+def _phase(
+    view: EngineView, snapshot: HostSnapshot, processes: Processes | None, fresh: EngineReading | None
+) -> EngineState:
+    answers = {probe.kind: answer(probe) for probe in view.probes}
+    reason = view.engine.status.reason if not view.engine.status.ok else None
+    running = (fresh.running or 0.0) if fresh is not None else 0.0
+    if view.engine.status.ok or "ok" in answers.values() or "5xx" in answers.values():
+        if answers.get("readiness") != "5xx":
+            return "serving"
+        if running > 0 and _kind(view) in ("sglang", "triton"):
+            return "draining"
+        age = _age(view, snapshot)
+        starts = not running and (age < YOUNG_S if age is not None else not view.ever_served)
+        return "loading" if starts else "serving"
+    if reason in ("refused", "reset") or "refused" in answers.values():
+        return _refused_phase(view, snapshot, processes)
+    return "serving" if view.ever_served and reason == "timeout" else "unknown"
+
+
+def _refused_phase(view: EngineView, snapshot: HostSnapshot, processes: Processes | None) -> EngineState:
+    """A closed port: of a process that has not served yet it is a start, of any other it is the end."""
+    if processes is None:
+        return "down" if view.ever_served else "unknown"
+    http = http_process(view)
+    if http is None:
+        return "down"
+    if view.served_last is None or http.started_at is None:
+        return "down" if view.ever_served else "loading"
+    served_wall = snapshot.wall - (snapshot.taken_at - view.served_last)
+    return "loading" if http.started_at > served_wall else "down"
+
+
+# ---------------------------------------------------------------------------------------- GPUs
+
+
+def _gpus(
+    view: EngineView, snapshot: HostSnapshot, fresh: EngineReading | None, phase: EngineState
+) -> tuple[GpuReading, ...] | None:
+    """The devices that hold this engine's processes; all of them where the driver's pids do not tell."""
+    found = snapshot.gpus.reading if snapshot.gpus.status.ok else None
+    if found is None:
+        return None
+    gpus = found.gpus
+    if len(snapshot.engines) == 1 or not gpus:
+        return gpus
+    sick = tuple(g for g in gpus if g.state != "ok")
+    well = tuple(g for g in gpus if g.state == "ok")
+    troubled = phase != "serving" or _troubled(view, fresh)
+    ours = _held_by(view, well)
+    if not ours:
+        others = {
+            g.index for other in snapshot.engines if other.url != view.url for g in _held_by(other, well)
+        }
+        ours = tuple(g for g in well if g.index not in others)
+    return ours + sick if troubled else ours
+
+
+def _held_by(view: EngineView, gpus: tuple[GpuReading, ...]) -> tuple[GpuReading, ...]:
+    pids = {p.pid for p in view.processes or ()}
+    return tuple(g for g in gpus if any(p.pid in pids for p in g.processes or ()))
+
+
+def _troubled(view: EngineView, fresh: EngineReading | None) -> bool:
+    failing = any(probe.ok is False for probe in view.probes)
+    return fresh is None or failing or (fresh.stalled_scrapes or 0) >= 2 or (fresh.error_ratio or 0.0) > 0
+
+
+# ---------------------------------------------------------------------------------------- trends
+
+
+def _trends(url: str, history: History, now: float, fresh: EngineReading | None) -> Trends:
+    if fresh is None:
+        return Trends()
+    waiting = history.values(url, "waiting", now - WINDOW_S)
+    running = history.values(url, "running", now - WINDOW_S)
+    preempting = history.values(url, "preemptions_per_s", now - WINDOW_S)
+    errors = history.values(url, "error_ratio", now - ERRORS_WINDOW_S) if fresh.error_ratio is None else []
+    return Trends(
+        waiting_held_s=_held(url, history, now),
+        waiting_change=waiting[-1] - waiting[0] if len(waiting) > 2 else None,
+        running_change=running[-1] - running[0] if len(running) > 2 else None,
+        preempting_per_s=max(preempting, default=None),
+        error_ratio=errors[-1] if errors else None,
+        usual_prefix_hit_ratio=_usual(url, history, now, fresh),
+    )
+
+
+def _held(url: str, history: History, now: float) -> float | None:
+    series = history.get(url, "waiting")
+    if series is None:
+        return None
+    start = None
+    for at, value in reversed(series.since(now - WINDOW_S)):
+        if value is None:
+            continue
+        if value <= 0:
+            break
+        start = at
+    return None if start is None else now - start
+
+
+def _usual(url: str, history: History, now: float, fresh: EngineReading) -> float | None:
+    series = history.get(url, "prefix_hit_ratio")
+    if series is None or fresh.prefix_hit_ratio is None:
+        return None
+    before = [v for at, v in islice(series, 0, None, USUAL_EVERY) if v is not None and at < now - WINDOW_S]
+    return sum(before) / len(before) if len(before) >= USUAL_POINTS else None

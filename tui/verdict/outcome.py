@@ -1,0 +1,57 @@
+"""What a rule says of a picture, and what a rule is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tui.model.verdicts import Confidence, Evidence, VerdictName
+    from tui.verdict.signals import Signals
+
+State = Literal["fires", "quiet", "cannot_say"]
+Tier = Literal["availability", "bottleneck", "calm"]
+LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """*Fires* or *quiet*, with the figures that decided it; or *cannot say*, with the inputs it lacks."""
+
+    state: State
+    evidence: tuple[Evidence, ...] = ()
+    missing: tuple[str, ...] = ()
+    confidence: Confidence = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One verdict as data: its tier, the inputs it looks at, and the condition over them."""
+
+    id: VerdictName
+    tier: Tier
+    judge: Callable[[Signals], Outcome]
+    inputs: tuple[str, ...]
+    """By the field names of ``Picture`` and of its readings."""
+
+
+def confidence(points: int) -> Confidence:
+    """Points are independent signals that agree, less inputs that are missing: 3 high, 2 medium."""
+    return LEVELS[max(0, min(2, points - 1))]
+
+
+def fires(points: int, *evidence: Evidence | None, missing: tuple[str, ...] = ()) -> Outcome:
+    """The condition holds. Evidence that is None could not be read and is left out."""
+    return Outcome("fires", tuple(e for e in evidence if e is not None), missing, confidence(points))
+
+
+def quiet(*evidence: Evidence | None) -> Outcome:
+    """The condition does not hold, for these figures."""
+    return Outcome("quiet", tuple(e for e in evidence if e is not None))
+
+
+def cannot_say(*missing: str, evidence: tuple[Evidence | None, ...] = ()) -> Outcome:
+    """The inputs named here would decide."""
+    return Outcome("cannot_say", tuple(e for e in evidence if e is not None), missing)

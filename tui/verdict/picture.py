@@ -1,0 +1,89 @@
+"""Everything that a rule may see of one engine and its host, at one instant or over one observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui.model.readings import (
+        EngineKind,
+        EngineReading,
+        EngineState,
+        GpuReading,
+        HostReading,
+        ProbeKind,
+        ProbeReading,
+        ProcessRole,
+    )
+    from tui.model.status import Reason
+
+CoreState = Literal["alive", "zombie", "gone"]
+FATAL_XIDS: frozenset[int] = frozenset((48, 63, 64, 79, 94, 95, 119, 154))
+"""Xid codes that end the use of a device: memory, bus and GSP faults; not those of a faulty kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trends:
+    """What the last seconds add to a reading; None where nothing watched or too little was seen."""
+
+    waiting_held_s: float | None = None
+    """Seconds for which requests have been waiting without a break."""
+    waiting_change: float | None = None
+    """Requests waiting now, less those waiting at the start of the window (30 s)."""
+    running_change: float | None = None
+    preempting_per_s: float | None = None
+    """The greatest preemption rate of the window: thrash comes in bursts."""
+    error_ratio: float | None = None
+    """The newest error ratio of the last minute: it exists only while requests finish."""
+    usual_prefix_hit_ratio: float | None = None
+    """The mean of the last 30 min before the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """What the process table says of one engine on this host."""
+
+    http_alive: bool
+    """The process that serves HTTP, or its launcher, exists and is no zombie."""
+    core: CoreState | None = None
+    """The engine core or scheduler; None where this engine has none or none was ever seen."""
+    orphans: tuple[int, ...] = ()
+    """Engine processes whose HTTP process is gone: they hold device memory."""
+    pids: frozenset[int] = frozenset()
+    roles: Mapping[int, ProcessRole] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One engine, its GPUs and its host; a source that gave nothing fresh is None, with the reason.
+
+    ``phase`` is what the supervisor believes (an observation) or what scrape, probes and process
+    table say together (live).
+    """
+
+    scope: str
+    """The engine's URL, or the observation's id."""
+    kind: EngineKind | None = None
+    live: bool = False
+    gpus: tuple[GpuReading, ...] | None = None
+    gpus_reason: Reason | None = None
+    engine: EngineReading | None = None
+    engine_reason: Reason | None = None
+    host: HostReading | None = None
+    probes: Mapping[ProbeKind, ProbeReading] = field(default_factory=dict)
+    phase: EngineState | None = None
+    held_s: float | None = None
+    """Seconds for which this picture has been stable; None where nobody measured it."""
+    trends: Trends = Trends()
+    processes: Processes | None = None
+    local: bool = False
+    ever_served: bool = False
+    silent_s: float | None = None
+    """Live: seconds for which the scrape has failed without a break; None while it succeeds."""
+    seats: float | None = None
+    """The engine's own limit of running requests, from its figures or its command line."""
+    args: Mapping[str, str] = field(default_factory=dict)
+    """Command-line options by long name without dashes, for advice."""

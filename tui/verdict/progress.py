@@ -1,0 +1,91 @@
+"""What availability rules ask of the host around an engine that does not answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.verdict import evidence as ev
+
+if TYPE_CHECKING:
+    from tui.model.verdicts import Evidence
+    from tui.verdict.signals import Signals
+
+BUSY_MB_S = 20.0
+"""Less than this moves on any host; weights come faster even from a slow share."""
+RESTART_MB_S = 100.0
+IDLE_THREAD_PCT = 20.0
+CONTEXT_MIB = 300.0
+"""A CUDA context alone takes about this much of a device."""
+HOLDS_MODEL_RATIO = 0.1
+
+
+def start_signs(s: Signals) -> tuple[Evidence, ...]:
+    """Signs that a start makes progress: bytes from disk or network, compilers, work on the device."""
+    host, limits = s.host, s.thresholds
+    found: list[Evidence | None] = []
+    if (s.disk_mb_s or 0.0) >= BUSY_MB_S:
+        found.append(ev.host(s, "disk_read_mb_s", "MB/s", None, "disk read"))
+    if (s.net_mb_s or 0.0) >= BUSY_MB_S:
+        found.append(ev.host(s, "net_mb_s", "MB/s", None, "network"))
+    if (s.thread or 0.0) >= 50.0:
+        found.append(ev.thread(s))
+    elif host is not None and (host.busiest_process_cpu_pct or 0.0) >= 50.0:
+        found.append(ev.host(s, "busiest_process_cpu_pct", "%", None, "process"))
+    if host is not None and ((host.psi_io or 0.0) >= 5.0 or (host.iowait_pct or 0.0) >= 5.0):
+        found.append(ev.host(s, "iowait_pct", "%", None, "iowait"))
+        found.append(ev.host(s, "psi_io", "%", None, "I/O pressure"))
+    if (s.gpus.sm_max or 0.0) >= limits.mem_ctrl_low_pct and not s.gpu_spinning():
+        found.append(ev.sm(s, limits.mem_ctrl_low_pct))
+    return tuple(e for e in found if e is not None)
+
+
+def restarting(s: Signals) -> bool:
+    """Weights are on their way although nobody announced a start."""
+    coming = (s.disk_mb_s or 0.0) >= RESTART_MB_S or (s.net_mb_s or 0.0) >= RESTART_MB_S
+    return coming and (s.gpus.sm_max is None or s.gpus.sm_max < s.thresholds.sm_low_pct)
+
+
+def nothing_runs(s: Signals) -> bool:
+    """No process of an engine can be at work: devices empty, CPU, disk and network quiet, all of it known."""
+    used = s.gpus.used_mib_max
+    return used is not None and used < CONTEXT_MIB and s.thread is not None and host_quiet(s)
+
+
+def host_quiet(s: Signals) -> bool:
+    """No known figure of CPU, disk or network shows work."""
+    host = s.host
+    return host is not None and not (
+        (s.thread or 0.0) >= IDLE_THREAD_PCT
+        or (host.busiest_process_cpu_pct or 0.0) >= IDLE_THREAD_PCT
+        or (s.disk_mb_s or 0.0) >= BUSY_MB_S / 4
+        or (s.net_mb_s or 0.0) >= BUSY_MB_S / 4
+        or (host.iowait_pct or 0.0) >= 5.0
+        or (host.psi_io or 0.0) >= 5.0
+    )
+
+
+def memory_held(s: Signals) -> bool | None:
+    """A device still holds a model; None where no device tells."""
+    ratio = s.gpus.used_ratio_max
+    return None if ratio is None else ratio >= HOLDS_MODEL_RATIO
+
+
+def in_trouble(s: Signals) -> bool:
+    """Requests fail or nothing moves; a full queue that answers late is not meant."""
+    if s.errors is not None and s.errors >= s.thresholds.error_ratio:
+        return True
+    if s.flow:
+        return False
+    if s.generate in ("5xx", "timeout", "refused", "reset") or "5xx" in s.status_answers:
+        return True
+    if s.all_refused or s.all_timeout:
+        return True
+    return s.work is True and s.flow is False and s.generate != "ok"
+
+
+def trouble(s: Signals) -> tuple[Evidence | None, ...]:
+    """The figures behind ``in_trouble``."""
+    failing = tuple(ev.probe(s, kind) for kind, found in s.answers.items() if found != "ok")
+    stalled = (ev.stalled(s),) if s.work and s.flow is False else ()
+    high = s.errors is not None and s.errors >= s.thresholds.error_ratio
+    return (ev.errors(s) if high else None, *failing, *stalled)

@@ -1,0 +1,63 @@
+"""All rules, worst first. A rule without texts is an error at import."""
+
+from __future__ import annotations
+
+from tui.verdict.outcome import Rule
+from tui.verdict.rules.calm import healthy, idle
+from tui.verdict.rules.devices import compute, network, power_thermal
+from tui.verdict.rules.engine_down import engine_down
+from tui.verdict.rules.engine_hung import engine_hung
+from tui.verdict.rules.gpu_fault import gpu_fault
+from tui.verdict.rules.host import cpu, io_disk, lock_contention
+from tui.verdict.rules.memory import degraded_cache, gpu_memory, kv_cache
+from tui.verdict.rules.scheduling import queueing_upstream, scheduler_limit
+from tui.verdict.rules.starting import draining, loading
+from tui.verdict.texts import check_complete
+
+PROBES = ("probes.liveness", "probes.readiness", "probes.generate")
+LATENCY = ("engine.ttft_p95_s", "engine.itl_p95_s", "engine.queue_p95_s")
+LOAD = ("engine.running", "engine.waiting", "engine.gen_tok_s")
+
+RULES: tuple[Rule, ...] = (
+    Rule("gpu_fault", "availability", gpu_fault, (
+        "gpus.state", "gpus.xid", "gpus.remap_pending", "gpus.ecc_uncorrected", "engine.error_ratio",
+        *PROBES)),
+    Rule("engine_down", "availability", engine_down, (
+        "processes.core", "processes.http_alive", "phase", "gpus.mem_used_mib", "engine.error_ratio",
+        *PROBES)),
+    Rule("engine_hung", "availability", engine_hung, (
+        "engine.stalled_s", "engine.stalled_scrapes", *LOAD, *PROBES, "gpus.sm_pct", "gpus.mem_ctrl_pct",
+        "gpus.power_w", "held_s")),
+    Rule("loading", "availability", loading, (
+        "phase", *PROBES, "host.disk_read_mb_s", "host.net_mb_s", "host.busiest_thread_cpu_pct",
+        "gpus.mem_used_mib")),
+    Rule("draining", "availability", draining, ("phase", *PROBES, *LOAD, "trends.running_change")),
+    Rule("kv_cache", "bottleneck", kv_cache, (
+        "engine.kv_usage", "engine.kv_usage_max", "engine.preemptions_per_s", *LOAD, "seats",
+        "trends.waiting_change", "trends.running_change", "trends.preempting_per_s")),
+    Rule("gpu_memory", "bottleneck", gpu_memory, (
+        "gpus.mem_used_mib", "gpus.mem_total_mib", "engine.error_ratio", "engine.http_503_ratio",
+        "processes.orphans")),
+    Rule("power_thermal", "bottleneck", power_thermal, (
+        "gpus.throttle", "gpus.clock_sm_mhz", "gpus.clock_max_mhz", "gpus.temp_c", *LATENCY)),
+    Rule("network", "bottleneck", network, (
+        "host.net_mb_s", "gpus.sm_pct", "gpus.power_w", "gpus.mem_ctrl_pct", *LATENCY)),
+    Rule("io_disk", "bottleneck", io_disk, (
+        "host.psi_io", "host.iowait_pct", "host.disk_util_pct", "host.disk_read_mb_s", "phase")),
+    Rule("degraded_cache", "bottleneck", degraded_cache, (
+        "engine.prefix_hit_ratio", "engine.evictions_per_s", "trends.usual_prefix_hit_ratio", *LATENCY)),
+    Rule("lock_contention", "bottleneck", lock_contention, (
+        "host.ctx_switches_s", "host.busiest_thread_cpu_pct", "host.busiest_process_cpu_pct", "gpus.sm_pct")),
+    Rule("cpu", "bottleneck", cpu, (
+        "host.busiest_thread_cpu_pct", "host.busiest_thread_pid", "host.cpu_pct_total", "host.psi_cpu",
+        "gpus.sm_pct", *LATENCY)),
+    Rule("queueing_upstream", "bottleneck", queueing_upstream, (
+        "engine.error_ratio", "engine.http_503_ratio", "probes.generate", "engine.ranks", *LOAD, *LATENCY)),
+    Rule("scheduler_limit", "bottleneck", scheduler_limit, ("seats", "engine.kv_usage", *LOAD, *LATENCY)),
+    Rule("compute", "bottleneck", compute, (
+        "gpus.sm_pct", "gpus.power_w", "gpus.clock_sm_mhz", "gpus.mem_ctrl_pct", *LATENCY)),
+    Rule("healthy", "calm", healthy, (*LOAD, *LATENCY, "engine.error_ratio", *PROBES)),
+    Rule("idle", "calm", idle, (*LOAD, *PROBES)),
+)  # fmt: skip
+
+check_complete(rule.id for rule in RULES)

@@ -1,0 +1,88 @@
+"""Nothing is wrong: work that goes well, or no work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.verdict import evidence as ev
+from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+
+if TYPE_CHECKING:
+    from tui.verdict.signals import Signals
+
+GENERATE = "generate probe"
+
+
+def _disturbed(s: Signals) -> bool:
+    """Something that is not calm, whatever the figures say."""
+    if "5xx" in s.status_answers or s.generate in ("5xx", "timeout", "refused", "reset"):
+        return True
+    if s.all_refused or (
+        s.picture.phase in ("loading", "down", "draining") and not s.flow and s.generate != "ok"
+    ):
+        return s.answers.get("readiness") != "ok"
+    errors, rejected = s.errors, s.engine.http_503_ratio if s.engine else None
+    limits = s.thresholds
+    return (errors or 0.0) >= limits.error_ratio or (rejected or 0.0) >= limits.http_503_ratio
+
+
+def healthy(s: Signals) -> Outcome:
+    """Work, tokens, latency in target, no errors, nobody waiting: whatever SM, KV or a cap flag show."""
+    shown = (
+        ev.running(s),
+        ev.waiting(s),
+        *(ev.latency(s, name) for name in s.latency),
+        ev.tokens(s),
+        ev.errors(s),
+    )
+    if s.work is False and not s.flow:
+        return quiet(*shown)
+    if s.over or s.queueing or _disturbed(s) or (s.work and s.flow is False):
+        return quiet(*shown)
+    if s.work is None and not s.flow:
+        return cannot_say("running", "waiting", evidence=shown)
+    missing = []
+    if s.flow is None:
+        if not s.latency:
+            return cannot_say("gen_tok_s", "ttft_p95_s", evidence=shown)
+        missing.append("gen_tok_s")
+    if not s.latency and s.waiting is None:
+        return cannot_say("waiting", "ttft_p95_s", evidence=shown)
+    engine = s.engine
+    if engine is None or engine.ttft_p95_s is None:
+        missing.append("ttft_p95_s")
+    if engine is None or engine.itl_p95_s is None:
+        missing.append("itl_p95_s")
+    if s.waiting is None:
+        missing.append("waiting")
+    if s.errors is None:
+        missing.append("error_ratio")
+    if s.picture.phase is None or (s.picture.phase == "unknown" and not s.picture.live):
+        missing.append("phase")
+    return fires(2 if missing else 3, *shown, missing=tuple(missing))
+
+
+def idle(s: Signals) -> Outcome:
+    """No work and no tokens: whatever SM or CPU show. That it would work, only a request can prove."""
+    shown = (ev.running(s), ev.waiting(s), ev.tokens(s), ev.probe(s, "generate"))
+    if s.flow or _disturbed(s):
+        return quiet(*shown)
+    served = s.generate == "ok"
+    if s.work:
+        if s.flow is False and served and not s.over:
+            return fires(2, *shown)  # the gauges are stale: a fresh request is served
+        return quiet(*shown)
+    if s.work is None:
+        unknown = tuple(name for name, v in (("running", s.running), ("waiting", s.waiting)) if v is None)
+        if served and s.flow is False:
+            return fires(2, *shown, missing=unknown)
+        return cannot_say(*unknown, evidence=shown)
+    missing = [] if served else [GENERATE]
+    if s.flow is None:
+        missing.append("gen_tok_s")
+    if s.errors is None and not s.picture.live:
+        missing.append("error_ratio")
+    if s.picture.phase is None or (s.picture.phase == "unknown" and not s.picture.live):
+        missing.append("phase")
+    unproven = not served and s.flow is None
+    return fires(1 if unproven else 2 if missing else 3, *shown, missing=tuple(missing))

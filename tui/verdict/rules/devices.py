@@ -1,0 +1,131 @@
+"""Bottlenecks of the devices: real work, a clock held down, or transfers that everything waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.model.verdicts import Evidence
+from tui.verdict import evidence as ev
+from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+
+if TYPE_CHECKING:
+    from tui.verdict.gpu_signals import Throttled
+    from tui.verdict.signals import Signals
+
+MEM_CTRL_HIGH_PCT = 50.0
+"""A decode step that is bound by memory bandwidth keeps the controller busier than this."""
+LINE_RATES_MB_S = (125.0, 312.5, 625.0, 1250.0, 3125.0, 5000.0, 6250.0, 12500.0, 25000.0, 50000.0)
+"""1 to 400 Gbit/s Ethernet and InfiniBand, in 10^6 bytes a second."""
+LINE_FULL_RATIO = 0.85
+BIG_NET_MB_S = 1000.0
+"""More than any front end needs, images included: the ranks talk to each other."""
+
+
+def compute(s: Signals) -> Outcome:
+    """The device does real work without a pause, and users wait for it."""
+    gpus, limits = s.gpus, s.thresholds
+    if not (s.running or s.flow) or s.flow is False or s.calm:
+        return quiet(ev.sm(s, limits.sm_high_pct), ev.worst_latency(s))
+    if gpus.sm_max is None:
+        return cannot_say("gpus.sm_pct")
+    shown = (
+        ev.sm(s, limits.sm_high_pct),
+        ev.power(s),
+        ev.clock(s),
+        ev.mem_ctrl(s),
+        ev.waiting(s),
+        ev.worst_latency(s),
+        ev.prompt_tokens(s) if _prefills(s) else ev.tokens(s),
+    )
+    full = bool(s.seats_full) and (s.waiting or 0.0) > 0
+    if gpus.sm_max < limits.sm_high_pct or not s.pressed or full or gpus.throttled(limits):
+        return quiet(*shown)
+    power, moves = gpus.power_ratio_max, (gpus.mem_ctrl_max or 0.0) >= MEM_CTRL_HIGH_PCT
+    if power is None and gpus.mem_ctrl_max is None:
+        return cannot_say("gpus.power_w", "gpus.mem_ctrl_pct", evidence=shown)
+    if power is not None and power < limits.power_low_ratio and not moves:
+        return quiet(*shown)  # resident, not working
+    hot = power is not None and power >= limits.power_high_ratio
+    fast = gpus.clock_ratio_max is not None and gpus.clock_ratio_max >= limits.clock_high_ratio
+    return fires(hot + moves + (fast and (hot or moves)) + s.over, *shown)
+
+
+def _prefills(s: Signals) -> bool:
+    engine = s.engine
+    return engine is not None and (engine.prompt_tok_s or 0.0) > 5.0 * (engine.gen_tok_s or 0.0)
+
+
+def power_thermal(s: Signals) -> Outcome:
+    """The clock is held down under load, and users notice."""
+    gpus, limits = s.gpus, s.thresholds
+    if not (s.running or s.flow) or s.flow is False or s.calm:
+        return quiet(ev.clock(s), ev.worst_latency(s))
+    found = gpus.throttled(limits)
+    if found:
+        return _bites(s, found)
+    known = any(g.clock_sm_mhz is not None and g.clock_max_mhz for g in gpus.loaded)
+    if not known and (gpus.sm_max or 100.0) >= limits.sm_low_pct:
+        return cannot_say("gpus.clock_sm_mhz")
+    return quiet(ev.clock(s), ev.temperature(s))
+
+
+def _bites(s: Signals, found: tuple[Throttled, ...]) -> Outcome:
+    limits, worst = s.thresholds, found[0]
+    shown = (
+        *ev.throttle(worst, limits.clock_low_ratio),
+        ev.temperature(s),
+        ev.power(s),
+        ev.sm(s, limits.sm_high_pct),
+        ev.worst_latency(s),
+    )
+    full = bool(s.seats_full) and s.queueing
+    if full and not worst.hard:
+        return quiet(*shown)  # a cap that every busy card meets; the seats end first
+    slow = worst.clock_ratio is not None
+    hot = ev.temperature(s) is not None
+    # a low clock that nothing explains is one signal; it needs the users' word for it
+    points = bool(worst.reasons) + slow + (hot or worst.hard) + s.pressed
+    if not worst.reasons and not s.pressed and s.latency:
+        return quiet(*shown)
+    return fires(points, *shown, missing=() if slow else ("gpus.clock_sm_mhz",))
+
+
+def network(s: Signals) -> Outcome:
+    """Ranks wait for each other's tensors or for a KV transfer: tokens come, slowly, on idle devices."""
+    gpus, limits = s.gpus, s.thresholds
+    if not (s.running or s.flow) or s.flow is False or s.calm or not s.pressed:
+        return quiet()
+    net = s.net_mb_s
+    busy_link = net is not None and net >= limits.net_mb_s
+    shown = (
+        ev.host(s, "net_mb_s", "MB/s", limits.net_mb_s, "network"),
+        ev.sm(s, limits.sm_high_pct),
+        ev.power(s),
+        ev.mem_ctrl(s),
+        ev.worst_latency(s),
+        ev.tokens(s),
+    )
+    if gpus.sm_max is None:
+        return cannot_say("gpus.sm_pct", evidence=shown) if busy_link else quiet(*shown)
+    moves = (gpus.mem_ctrl_max or 0.0) >= MEM_CTRL_HIGH_PCT
+    spinning = (
+        gpus.sm_max >= limits.sm_high_pct
+        and gpus.power_ratio_max is not None
+        and gpus.power_ratio_max < limits.power_low_ratio
+        and not moves
+        and not gpus.throttled(limits)
+    )
+    if spinning and (gpus.count > 1 or busy_link):
+        return fires(2 + busy_link + (gpus.mem_ctrl_max is not None and s.over), *shown)
+    if gpus.sm_max >= limits.sm_high_pct and gpus.power_ratio_max is None and gpus.count > 1:
+        return cannot_say("gpus.power_w", evidence=shown)
+    waits = gpus.sm_max < limits.sm_low_pct or ((gpus.power_ratio_max or 1.0) < 0.6 and not moves)
+    if busy_link and net is not None and waits:
+        full_line = any(LINE_FULL_RATIO <= net / rate <= 1.02 for rate in LINE_RATES_MB_S)
+        if s.thread_full and not full_line and net < BIG_NET_MB_S:
+            return quiet(*shown)
+        line = Evidence("net_mb_s", net, "MB/s", text="at a line rate") if full_line else None
+        return fires(1 + s.over + (full_line or net >= BIG_NET_MB_S), *shown, line)
+    if net is None and gpus.sm_max < limits.sm_low_pct:
+        return cannot_say("net_mb_s")
+    return quiet(*shown)

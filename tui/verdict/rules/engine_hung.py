@@ -1,0 +1,104 @@
+"""An engine that is alive, has work and makes no step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.verdict import evidence as ev
+from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.progress import CONTEXT_MIB, host_quiet
+from tui.verdict.signals import SLOW_5XX_S
+
+if TYPE_CHECKING:
+    from tui.verdict.signals import Signals
+
+HEARTBEAT = "step heartbeat over 5 s from 3 scrapes (once: --samples 7)"
+LONG_S = 30.0
+PREFILL_S = 120.0
+"""No prefill takes longer than this without a step, whatever the device seems to do."""
+SPINNING_START_S = 300.0
+
+
+def engine_hung(s: Signals) -> Outcome:
+    """Work present and no step for longer than any normal one, or a request that nothing answers."""
+    picture, limits = s.picture, s.thresholds
+    if s.all_refused:
+        return _stuck_start(s)
+    if s.generate == "ok" or s.flow:
+        return quiet(ev.probe(s, "generate"), ev.tokens(s))
+    if s.engine is not None and s.engine.asleep:
+        return quiet()
+    if s.generate == "5xx" and (s.generate_s or 0.0) < SLOW_5XX_S:
+        return quiet(ev.probe(s, "generate"))
+    if s.engine is None or (picture.phase == "loading" and not s.work):
+        return _silent(s)
+    waited = s.generate_s is None or s.generate_s >= limits.generate_timeout_s
+    unanswered = (s.generate == "timeout" and waited) or s.generate == "5xx" or s.slow_5xx()
+    stalled = s.stalled_s is not None and s.stalled_s >= limits.stalled_s and s.work is True
+    if picture.live:
+        stalled = stalled and s.stalled_scrapes >= limits.stalled_scrapes
+    if not stalled and not unanswered:
+        return _undecided(s)
+    quiet_gpu = s.gpu_spinning() or (s.gpus.sm_max is not None and s.gpus.sm_max < 10.0)
+    held = max(s.stalled_s or 0.0, picture.held_s or 0.0)
+    if s.gpu_working() and held < PREFILL_S:
+        return cannot_say("a longer look (a long prefill looks the same)", evidence=(ev.stalled(s),))
+    facts = (stalled, stalled and held >= LONG_S, unanswered, "ok" in s.status_answers, quiet_gpu)
+    return fires(
+        sum(facts) + (1 if stalled and picture.live else 0),
+        ev.running(s),
+        ev.waiting(s),
+        ev.stalled(s) if stalled else ev.tokens(s),
+        *ev.probes(s),
+        ev.sm(s, limits.sm_high_pct),
+        ev.mem_ctrl(s) if s.gpu_spinning() else None,
+        missing=() if stalled else ("step heartbeat",),
+    )
+
+
+def _undecided(s: Signals) -> Outcome:
+    if s.work and (s.flow is False or s.stalled_scrapes >= 2):
+        return cannot_say(HEARTBEAT, evidence=(ev.running(s), ev.waiting(s), ev.stalled(s)))
+    if s.generate == "timeout":
+        return cannot_say("generate probe with a longer timeout", evidence=ev.probes(s))
+    if s.work and s.flow is None:
+        return cannot_say("gen_tok_s", evidence=(ev.running(s),))
+    return quiet(ev.running(s), ev.waiting(s), ev.tokens(s))
+
+
+def _silent(s: Signals) -> Outcome:
+    """No figures from the engine: only answers that never come can tell."""
+    picture = s.picture
+    if picture.phase == "loading":
+        return _stuck_start(s)
+    if picture.phase in ("down", "draining"):
+        return quiet(ev.phase(s))
+    if s.slow_5xx() or s.generate == "5xx":
+        return fires(2, *ev.probes(s), missing=("engine figures",))
+    working = (s.gpus.sm_max or 0.0) >= LONG_S and not s.gpu_spinning()
+    if s.all_timeout and not working:
+        asked = s.generate == "timeout" or (picture.ever_served and _silent_for_long(s)) or not picture.live
+        if asked:
+            return fires(min(3, 1 + len(s.answers)), *ev.probes(s), ev.held(s), missing=("engine figures",))
+    if s.generate == "timeout" and not working:
+        return fires(2, *ev.probes(s), ev.held(s), missing=("engine figures",))
+    return cannot_say("engine figures", evidence=ev.probes(s))
+
+
+def _silent_for_long(s: Signals) -> bool:
+    return s.picture.silent_s is not None and s.picture.silent_s >= s.thresholds.stalled_s
+
+
+def _stuck_start(s: Signals) -> Outcome:
+    """A start that stands still: ranks that wait for each other, or a process that does nothing at all."""
+    picture, held = s.picture, s.picture.held_s
+    if picture.phase != "loading" or held is None:
+        return quiet(*ev.probes(s))
+    moving = (s.disk_mb_s or 0.0) >= 20.0 or (s.net_mb_s or 0.0) >= 20.0
+    shown = (ev.phase(s), ev.held(s), ev.sm(s, s.thresholds.sm_high_pct), ev.mem_ctrl(s), ev.power(s))
+    if s.gpu_spinning() and not moving and held >= SPINNING_START_S:
+        return fires(3 if held >= s.thresholds.loading_stuck_s else 2, *shown)
+    still = (s.gpus.used_mib_max or 0.0) >= CONTEXT_MIB and (s.gpus.sm_max or 0.0) < 5.0 and host_quiet(s)
+    if still and s.thread is not None and held >= s.thresholds.loading_stuck_s:
+        return fires(2, *shown, ev.gpu_used(s), ev.thread(s))
+    return quiet(*ev.probes(s))

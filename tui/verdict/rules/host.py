@@ -1,0 +1,184 @@
+"""Bottlenecks of the host: a full thread, a lock that many wait for, a disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.verdict import evidence as ev
+from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.progress import restarting
+
+if TYPE_CHECKING:
+    from tui.model.readings import HostReading
+    from tui.model.verdicts import Evidence
+    from tui.verdict.signals import Signals
+
+BUSY_POLLERS = ("engine_core", "worker", "scheduler")
+"""Threads of these spin at 100 % of a core when all is well."""
+MANY_THREADS_PCT = 200.0
+PROBE_SLOW_S = 0.1
+"""Status routes answer in a few milliseconds unless their event loop is busy (SGLang's waits 1 s)."""
+LEAST_SWITCHES_S = 100_000.0
+"""A small host without a lock problem switches at a high rate for each of its few cores."""
+SWITCHES_UNKNOWN_CORES_S = 300_000.0
+
+
+def cpu(s: Signals) -> Outcome:
+    """A thread or the CPU quota is full, and the devices wait for it."""
+    host, limits = s.host, s.thresholds
+    if not (s.running or s.flow) or s.flow is False or s.calm:
+        return quiet(ev.thread(s), ev.worst_latency(s))
+    if host is None:
+        return cannot_say("host")
+    sm = s.gpus.sm_max
+    if sm is not None and sm >= limits.sm_low_pct:
+        return quiet(ev.sm(s, limits.sm_low_pct), ev.thread(s))
+    total, quota = _quota(s, host)
+    thread = _thread(s, host)
+    if sm is None:
+        return cannot_say("gpus.sm_pct") if thread or quota else quiet(ev.thread(s))
+    points = 1 + thread + quota  # the idle device is a signal of its own
+    shown: tuple[Evidence | None, ...] = (
+        ev.thread(s),
+        ev.host(s, "busiest_process_cpu_pct", "%", None, "process") if s.thread is None else None,
+        *(total if quota else ()),
+        ev.sm(s, limits.sm_low_pct, "<"),
+        ev.worst_latency(s),
+        _slow_probe(s),
+    )
+    if thread or quota:
+        unknown = () if s.thread is not None else ("busiest_thread_cpu_pct",)
+        return fires(points + s.pressed + (_slow_probe(s) is not None), *shown, missing=unknown)
+    if s.pressed and sm < 50.0 and _nearly_full(s, host):
+        return fires(1, *shown)
+    if s.thread is None and host.busiest_process_cpu_pct is None and host.cpu_pct_total is None:
+        return cannot_say("busiest_thread_cpu_pct", "cpu_pct_total")
+    if s.thread is None:
+        return cannot_say("busiest_thread_cpu_pct", evidence=shown)
+    return quiet(*shown)
+
+
+def _thread(s: Signals, host: HostReading) -> bool:
+    """A thread that counts is full; a busy poller's only with users waiting."""
+    if s.thread is None:
+        process = host.busiest_process_cpu_pct
+        return process is not None and s.thresholds.thread_busy_pct <= process < MANY_THREADS_PCT
+    if not s.thread_full or s.thread_elsewhere:
+        return False
+    return s.pressed or s.thread_role not in BUSY_POLLERS
+
+
+def _quota(s: Signals, host: HostReading) -> tuple[tuple[Evidence | None, ...], bool]:
+    """All cores together, or the quota, are full; not where half-busy threads fight for a lock."""
+    limits = s.thresholds
+    total = (host.cpu_pct_total or 0.0) >= limits.cpu_total_pct
+    pressure = (host.psi_cpu or 0.0) >= limits.psi_cpu
+    shown = (
+        ev.host(s, "cpu_pct_total", "%", limits.cpu_total_pct, "cpu"),
+        ev.host(s, "psi_cpu", "%", limits.psi_cpu, "CPU pressure"),
+    )
+    fight = switches_high(s) and (s.thread or 100.0) < limits.cpu_total_pct
+    if fight and not pressure and (host.cpu_pct_total or 0.0) < limits.thread_busy_pct:
+        return shown, False
+    return shown, total or pressure
+
+
+def _nearly_full(s: Signals, host: HostReading) -> bool:
+    limit = s.thresholds.cpu_total_pct
+    if s.thread is not None:
+        return s.thread >= limit and not s.thread_elsewhere
+    return (host.busiest_process_cpu_pct or 0.0) >= MANY_THREADS_PCT
+
+
+def _slow_probe(s: Signals) -> Evidence | None:
+    probe = s.probe("liveness")
+    if probe is None or probe.latency_s is None or s.picture.kind == "sglang":
+        return None
+    slow = s.answers.get("liveness") in ("ok", "timeout") and probe.latency_s >= PROBE_SLOW_S
+    return ev.probe(s, "liveness") if slow else None
+
+
+def switches_high(s: Signals) -> bool:
+    """More context switches than work explains."""
+    host = s.host
+    rate = host.ctx_switches_s if host else None
+    if host is None or rate is None:
+        return False
+    if not host.cpu_cores:
+        return rate >= SWITCHES_UNKNOWN_CORES_S
+    return rate >= max(LEAST_SWITCHES_S, s.thresholds.ctx_switches_per_core_s * host.cpu_cores)
+
+
+def lock_contention(s: Signals) -> Outcome:
+    """Many threads are half busy, none is full, and they switch all the time."""
+    host, limits = s.host, s.thresholds
+    if not (s.running or s.flow) or s.flow is False or s.calm:
+        return quiet()
+    sm = s.gpus.sm_max
+    if host is None:
+        return cannot_say("host")
+    if sm is not None and sm >= limits.sm_low_pct:
+        return quiet(ev.sm(s, limits.sm_low_pct))
+    many = (host.busiest_process_cpu_pct or 0.0) >= MANY_THREADS_PCT
+    busy = (host.cpu_pct_total or 0.0) >= 20.0
+    shown = (
+        ev.host(s, "ctx_switches_s", "/s", None, "context switches"),
+        ev.thread(s),
+        ev.host(s, "busiest_process_cpu_pct", "%", MANY_THREADS_PCT, "process"),
+        ev.host(s, "cpu_pct_total", "%", None, "cpu"),
+        ev.sm(s, limits.sm_low_pct, "<"),
+        ev.worst_latency(s),
+    )
+    if host.ctx_switches_s is None:
+        return quiet(*shown) if s.thread_full else cannot_say("ctx_switches_s")
+    quota = (host.psi_cpu or 0.0) >= limits.psi_cpu or (host.cpu_pct_total or 0.0) >= limits.thread_busy_pct
+    if not switches_high(s) or s.thread_full or quota:
+        return quiet(*shown)
+    unknown = () if s.thread is not None else ("busiest_thread_cpu_pct",)
+    points = (many or busy, s.thread is not None, s.pressed and sm is not None)
+    return fires(sum(points), *shown, missing=unknown) if any(points) else quiet(*shown)
+
+
+def io_disk(s: Signals) -> Outcome:
+    """Reads are what everything waits for: mostly weights on their way to the device."""
+    host, limits = s.host, s.thresholds
+    served = s.flow or s.generate == "ok" or s.answers.get("readiness") == "ok"
+    starting = not served and (s.picture.phase == "loading" or (s.all_refused and restarting(s)))
+    if not starting and (not (s.running or s.flow) or s.calm or not s.pressed):
+        return quiet()
+    if host is None:
+        return cannot_say("host")
+    pressures = (
+        (host.psi_io or 0.0) >= limits.psi_io,
+        (host.iowait_pct or 0.0) >= limits.iowait_pct,
+        (host.disk_util_pct or 0.0) >= limits.disk_util_pct,
+    )
+    shown = (
+        ev.host(s, "psi_io", "%", limits.psi_io, "I/O pressure"),
+        ev.host(s, "iowait_pct", "%", limits.iowait_pct, "iowait"),
+        ev.host(s, "disk_util_pct", "%", limits.disk_util_pct, "disk busy"),
+        ev.host(s, "disk_read_mb_s", "MB/s", limits.disk_read_mb_s, "read"),
+        ev.host(s, "net_mb_s", "MB/s", None, "network"),
+    )
+    if not any(pressures):
+        known = (host.psi_io, host.iowait_pct, host.disk_util_pct)
+        return quiet(*shown) if any(v is not None for v in known) else cannot_say("psi_io", "iowait_pct")
+    if starting:
+        return _slow_start(s, sum(pressures), shown)
+    sm = s.gpus.sm_max
+    if sum(pressures) < 2 or (sm is not None and sm >= limits.sm_low_pct):
+        return quiet(*shown)
+    return fires(sum(pressures) + (sm is not None) - 1, *shown, ev.sm(s, limits.sm_low_pct, "<"))
+
+
+def _slow_start(s: Signals, pressures: int, shown: tuple[Evidence | None, ...]) -> Outcome:
+    """A disk or share that is busy at a low rate is slow; at a high rate it does its work."""
+    limit = s.thresholds.disk_read_mb_s
+    known = s.disk_mb_s is not None or s.net_mb_s is not None
+    rate = (s.disk_mb_s or 0.0) + (s.net_mb_s or 0.0)
+    if known and rate >= limit:
+        return quiet(*shown)
+    slow = known and rate < 0.3 * limit
+    if pressures < 2 and not slow:
+        return quiet(*shown)
+    return fires(pressures + slow, *shown, ev.gpu_used(s), ev.held(s))

@@ -1,0 +1,140 @@
+"""Bottlenecks of memory: the KV cache, the device, and a prefix cache that no longer hits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.model.verdicts import Evidence
+from tui.verdict import evidence as ev
+from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.progress import BUSY_MB_S, memory_held
+
+if TYPE_CHECKING:
+    from tui.verdict.signals import Signals
+
+WORST_CASE = ("sglang", "trtllm", "triton")
+"""Engines that admit a request only if its longest possible answer would fit."""
+PREEMPTS_ALONE_KV = 0.3
+"""Preemptions happen in a full pool only: a mean as low as this can still hide one full rank."""
+
+
+def kv_cache(s: Signals) -> Outcome:
+    """The pool is exhausted: requests are thrown out of it, or wait for it with seats to spare."""
+    limits, rate = s.thresholds, s.preempting
+    if not s.running and not s.flow:
+        return quiet(ev.kv(s, limits.kv_usage_full))  # usage without a runner is a stale gauge or a leak
+    preempts = rate is not None and rate > 0
+    waits = (s.waiting or 0.0) > 0
+    shown = (ev.kv(s, limits.kv_usage_warn), ev.waiting(s), ev.preempting(s), ev.running(s))
+    latency = ev.worst_latency(s) if s.over else None
+    if s.kv is None:
+        if preempts and waits:
+            return fires(2, *shown, latency, missing=("kv_usage",))
+        return quiet() if s.calm and not preempts else cannot_say("kv_usage")
+    if s.kv >= limits.kv_usage_warn and preempts:
+        return fires(2 + waits + s.over, *shown, latency)
+    if preempts and s.pressed and s.kv >= PREEMPTS_ALONE_KV:
+        return fires(2 if s.uneven() or s.kv >= 0.7 else 1, *shown, latency)
+    if waits and not s.calm and s.seats_full is not True:
+        found = _admission(s)
+        if found:
+            return fires(found, *shown, latency, ev.sm(s, limits.sm_high_pct, "<"))
+    if s.kv >= limits.kv_usage_warn and not s.calm:
+        unknown = [name for name, v in (("preemptions_per_s", rate), ("waiting", s.waiting)) if v is None]
+        if unknown:
+            return cannot_say(*unknown, evidence=shown)
+    return quiet(*shown)
+
+
+def _admission(s: Signals) -> int:
+    """Points for requests that wait for blocks although seats are free; 0 for no such sign."""
+    limits, trends = s.thresholds, s.picture.trends
+    kv = s.kv or 0.0
+    if kv >= limits.kv_usage_full:
+        return 1 + (s.seats_full is False) + s.pressed
+    down, up = trends.running_change, trends.waiting_change
+    if kv >= limits.kv_usage_early and down is not None and up is not None and down < 0:
+        finishing = s.engine is not None and (s.engine.req_s or 0.0) > 0
+        if up >= -0.8 * down and not finishing:
+            return 2  # vLLM counts a preemption only when its victim runs again, up to 20 s later
+    if not s.queueing or s.gpu_working():
+        return 0
+    if kv >= limits.kv_usage_early:
+        return 1 + (s.seats_full is False)
+    if s.picture.kind in WORST_CASE and s.seats_full is False:
+        saturated = (s.gpus.sm_max or 0.0) >= limits.sm_high_pct
+        return 0 if saturated or (s.thread_full and kv < 0.5) else 2
+    return 0
+
+
+def gpu_memory(s: Signals) -> Outcome:
+    """Device memory is short outside the KV pool: allocations fail, or the dead still hold it."""
+    limits, picture = s.thresholds, s.picture
+    free = s.gpus.free_mib_min
+    processes = picture.processes
+    if processes is not None and processes.orphans and not processes.http_alive:
+        orphans = Evidence(
+            "orphans", float(len(processes.orphans)), "", ">", 0.0, _orphans(processes.orphans)
+        )
+        return fires(2 + (memory_held(s) is True), orphans, ev.gpu_used(s))
+    if free is None:
+        return quiet() if s.calm or not (s.work or s.flow) else cannot_say("gpus.mem_used_mib")
+    short = free < limits.gpu_mem_free_mib
+    shown = (ev.gpu_free(s), ev.errors(s), ev.kv(s, limits.kv_usage_full, "<"), ev.probe(s, "generate"))
+    if not short:
+        return quiet(ev.gpu_free(s))
+    if s.all_refused and picture.phase == "loading":
+        moving = (
+            (s.disk_mb_s or 0.0) >= BUSY_MB_S or (s.net_mb_s or 0.0) >= BUSY_MB_S or (s.thread or 0.0) >= 50.0
+        )
+        return quiet(*shown) if moving or s.thread is None else fires(2, ev.gpu_free(s), ev.thread(s))
+    if not (s.running or s.flow):
+        return quiet(*shown)
+    if s.kv is not None and s.kv >= limits.kv_usage_full:
+        return quiet(*shown)
+    rejected = s.engine.http_503_ratio if s.engine else None
+    fails = (
+        (s.errors or 0.0) >= limits.error_ratio
+        or (rejected or 0.0) >= limits.http_503_ratio
+        or s.generate == "5xx"
+    )
+    if fails:
+        return fires(2 + (s.kv is not None), *shown)
+    if s.errors is None and not s.calm:
+        return cannot_say("error_ratio", evidence=shown)
+    return fires(1, *shown, ev.worst_latency(s)) if s.pressed else quiet(*shown)
+
+
+def _orphans(pids: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, pids[:4])) + (", ..." if len(pids) > 4 else "")
+    return f"orphaned engine processes: pid {shown}"
+
+
+CLEARLY_BAD_HIT_RATIO = 0.15
+
+
+def degraded_cache(s: Signals) -> Outcome:
+    """Prompts are computed again that used to hit: the first token is late, the others are on time."""
+    engine, limits = s.engine, s.thresholds
+    if engine is None or not (s.running or s.flow) or s.calm:
+        return quiet()
+    late = any(s.latency[name][0] > s.latency[name][1] for name in ("ttft",) if name in s.latency)
+    ratio = engine.prefix_hit_ratio
+    if not late or not s.decode_in_target or (s.preempting or 0.0) > 0:
+        return quiet(ev.hits(s))
+    if ratio is None:
+        return cannot_say("prefix_hit_ratio")
+    usual = s.picture.trends.usual_prefix_hit_ratio
+    fell = usual is not None and usual >= limits.prefix_hit_ratio and ratio < 0.5 * usual
+    low = ratio < limits.prefix_hit_ratio and usual is None
+    evicting = (engine.evictions_per_s or 0.0) > 0
+    queued = (s.waiting or 0.0) > max(2.0, 0.25 * (s.running or 0.0))
+    full = bool(s.seats_full) and (s.waiting or 0.0) > 0
+    if not (fell or low) or queued or full or (s.thread_full and not evicting):
+        return quiet(ev.hits(s), ev.latency(s, "ttft"), ev.waiting(s))
+    evictions = None
+    if engine.evictions_per_s is not None:
+        text = f"evicting {engine.evictions_per_s:.0f}/s"
+        evictions = Evidence("evictions_per_s", engine.evictions_per_s, "1/s", ">", 0.0, text)
+    points = (evicting or fell, ratio < CLEARLY_BAD_HIT_RATIO or fell)
+    return fires(1 + sum(points), ev.hits(s), ev.latency(s, "ttft"), ev.latency(s, "itl"), evictions)

@@ -1,0 +1,54 @@
+"""An engine that is on its way up or down: not to be restarted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.verdict import evidence as ev
+from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.progress import memory_held, restarting, start_signs
+
+if TYPE_CHECKING:
+    from tui.verdict.signals import Signals
+
+
+def loading(s: Signals) -> Outcome:
+    """Not serving since its start, and something moves: bytes, device memory, compilers."""
+    phase = s.picture.phase
+    if s.flow or s.generate == "ok" or s.answers.get("readiness") == "ok":
+        return quiet(ev.probe(s, "readiness"), ev.tokens(s))
+    signs = start_signs(s)
+    closed = s.all_refused or "5xx" in s.status_answers or "refused" in s.status_answers
+    held = (ev.gpu_used(s), ev.held(s))
+    if phase == "loading":
+        if s.answers.get("liveness") == "ok" and s.work is not None and not closed:
+            return quiet(*ev.probes(s))  # it serves: the supervisor has not noticed
+        return fires(1 + (1 if closed else 0) + min(2, len(signs)), ev.phase(s), *ev.probes(s), *signs, *held)
+    if phase in (None, "serving", "unknown") and s.all_refused and restarting(s):
+        return fires(min(2, len(signs)), *ev.probes(s), *signs, *held, missing=("phase",))
+    if phase is None and not s.answers and s.engine is None:
+        return cannot_say("phase", "probes")
+    return quiet(*ev.probes(s))
+
+
+def draining(s: Signals) -> Outcome:
+    """A stop was asked for, or readiness is off while running requests go on to their end."""
+    phase = s.picture.phase
+    ready = s.answers.get("readiness")
+    off = ready in ("5xx", "refused", "reset")
+    rejects = s.generate in ("5xx", "refused", "reset")
+    running = (s.running or 0.0) > 0
+    change = s.picture.trends.running_change
+    falling = change is not None and change < 0
+    shown = (ev.probe(s, "readiness"), ev.probe(s, "generate"), ev.running(s), ev.tokens(s))
+    if phase == "draining":
+        if s.all_refused and memory_held(s) is False:
+            return quiet(*shown)  # it has gone
+        facts = (off or rejects, running or s.flow is True, falling, s.waiting == 0, s.all_refused)
+        return fires(1 + sum(facts), ev.phase(s), *shown, ev.held(s))
+    if off and running and s.flow is not False:
+        if s.picture.kind in ("sglang", "triton"):
+            return fires(2 + (1 if s.flow or falling else 0), *shown)
+        if s.flow and (rejects or s.answers.get("liveness") == "ok"):
+            return fires(1 + (1 if rejects else 0), *shown, missing=("phase",))
+    return quiet(*shown)

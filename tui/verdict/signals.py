@@ -1,0 +1,231 @@
+"""Quantities that several rules share, derived once for each picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tui.verdict.gpu_signals import GpuSignals, gpu_signals
+
+if TYPE_CHECKING:
+    from tui.model.readings import EngineReading, ProbeKind, ProbeReading, ProcessRole
+    from tui.model.settings import Slo, Thresholds
+    from tui.verdict.picture import Picture
+
+Answer = Literal["ok", "5xx", "auth", "4xx", "refused", "reset", "timeout", "unreachable"]
+LatencyName = Literal["ttft", "itl", "queue"]
+SEATS_FULL_RATIO = 0.97
+"""Gauges are sampled between steps: a full batch is often one or two short of its limit."""
+MANY_WAITING_RATIO = 0.25
+"""Waiting requests that are this many of the running ones are a queue, whatever finished ones report."""
+SLOW_5XX_S = 10.0
+"""SGLang's /health waits 20 s for the scheduler before it says 503: that is a hang, not a refusal."""
+
+
+def answer(probe: ProbeReading | None) -> Answer | None:
+    """The class of a probe's last answer; None where it was not made."""
+    status = probe.status if probe is not None else None
+    if status is None:
+        return None
+    if isinstance(status, str):
+        return "unreachable" if status in ("dns", "tls") else status  # type: ignore[return-value]
+    if status < 400:
+        return "ok"
+    if status >= 500:
+        return "5xx"
+    return "auth" if status in (401, 403) else "4xx"
+
+
+class Signals:
+    """One picture with its derived quantities. Attributes that are None could not be known.
+
+    Args:
+        picture: what was seen.
+        thresholds: the limits in force.
+        slo: the latency targets in force.
+    """
+
+    def __init__(self, picture: Picture, thresholds: Thresholds, slo: Slo) -> None:
+        self.picture = picture
+        self.thresholds = thresholds
+        self.slo = slo
+        self.gpus: GpuSignals = gpu_signals(picture.gpus) if picture.gpus else GpuSignals()
+        self.host = picture.host
+        self.engine = picture.engine
+        self._probes(picture)
+        self._load(picture.engine)
+        self._host()
+        self._latency(picture.engine)
+        self._progress(picture.engine)
+
+    # -------------------------------------------------------------------------------- probes
+
+    def _probes(self, picture: Picture) -> None:
+        kinds: tuple[ProbeKind, ...] = ("liveness", "readiness", "startup", "generate")
+        self.answers: dict[ProbeKind, Answer] = {
+            kind: found for kind in kinds if (found := answer(picture.probes.get(kind))) is not None
+        }
+        self.generate = self.answers.get("generate")
+        self.status_answers = [a for kind, a in self.answers.items() if kind != "generate"]
+        made = list(self.answers.values())
+        if picture.live and picture.engine_reason in ("refused", "reset", "timeout"):
+            made.append(picture.engine_reason)
+        self.all_refused = bool(made) and all(a in ("refused", "reset") for a in made)
+        """No connection is to be had; a reset is an accepted connection that was closed."""
+        self.any_answer = any(a in ("ok", "5xx", "auth", "4xx") for a in made)
+        self.all_timeout = bool(made) and all(a == "timeout" for a in made)
+        generate = picture.probes.get("generate")
+        self.generate_s = generate.latency_s if generate is not None else None
+
+    def probe(self, kind: ProbeKind) -> ProbeReading | None:
+        """The probe of a kind, where it was made."""
+        return self.picture.probes.get(kind)
+
+    def slow_5xx(self) -> bool:
+        """A status route said 5xx only after waiting for the engine."""
+        return any(
+            self.answers.get(kind) == "5xx" and (probe.latency_s or 0.0) >= SLOW_5XX_S
+            for kind, probe in self.picture.probes.items()
+            if kind != "generate"
+        )
+
+    # -------------------------------------------------------------------------------- load
+
+    def _load(self, engine: EngineReading | None) -> None:
+        trends = self.picture.trends
+        self.running = engine.running if engine else None
+        self.waiting = engine.waiting if engine else None
+        self.kv: float | None = None
+        """The worst rank's greatest usage of the last 30 s, else the gauge."""
+        self.preempting: float | None = None
+        self.errors: float | None = None
+        self.seats = self.picture.seats
+        if engine is not None:
+            self.kv = engine.kv_usage_max if engine.kv_usage_max is not None else engine.kv_usage
+            self.preempting = _greatest(engine.preemptions_per_s, trends.preempting_per_s)
+            self.errors = engine.error_ratio if engine.error_ratio is not None else trends.error_ratio
+        self.work: bool | None
+        if (self.running or 0) > 0 or (self.waiting or 0) > 0:
+            self.work = True
+        else:
+            self.work = False if self.running is not None and self.waiting is not None else None
+        self.seats_full: bool | None = None
+        if self.seats and self.running is not None and engine is not None:
+            ranks = engine.ranks if len(engine.ranks) > 1 else ()
+            full = SEATS_FULL_RATIO * self.seats
+            # the limit of the flag is each rank's own
+            self.seats_full = any((r.running or 0) >= full for r in ranks) if ranks else self.running >= full
+
+    # -------------------------------------------------------------------------------- host
+
+    def _host(self) -> None:
+        host, limits = self.host, self.thresholds
+        self.thread = host.busiest_thread_cpu_pct if host else None
+        self.thread_full = self.thread is not None and self.thread >= limits.thread_busy_pct
+        self.thread_role: ProcessRole | None = None
+        self.thread_elsewhere = False
+        """The busiest thread belongs to no process of this engine."""
+        processes = self.picture.processes
+        if host is not None and host.busiest_thread_pid is not None and processes and processes.pids:
+            self.thread_role = processes.roles.get(host.busiest_thread_pid)
+            self.thread_elsewhere = host.busiest_thread_pid not in processes.pids
+        self.disk_mb_s = host.disk_read_mb_s if host else None
+        self.net_mb_s = host.net_mb_s if host else None
+
+    # -------------------------------------------------------------------------------- latency
+
+    def _latency(self, engine: EngineReading | None) -> None:
+        slo = self.slo
+        ttft = engine.ttft_p95_s if engine else None
+        itl = engine.itl_p95_s if engine else None
+        queue = engine.queue_p95_s if engine else None
+        self.latency_complete = ttft is not None and itl is not None
+        if ttft is None and self.generate == "ok" and self.running:
+            ttft = self.generate_s  # a one-token request is a first token
+        self.latency: dict[LatencyName, tuple[float, float]] = {}
+        """Value and target, seconds, of those that are known."""
+        names: tuple[LatencyName, ...] = ("ttft", "itl", "queue")
+        targets = (slo.ttft_p95_s, slo.itl_p95_s, slo.queue_p95_s)
+        for name, value, target in zip(names, (ttft, itl, queue), targets, strict=True):
+            if value is not None and target > 0:
+                self.latency[name] = (value, target)
+        worst = max((value / target for value, target in self.latency.values()), default=None)
+        self.over = worst is not None and worst > 1.0
+        self.in_target = worst is not None and worst <= 1.0
+        self.well_inside = worst is not None and worst < self.thresholds.slo_well_inside
+        self.decode_in_target = itl is not None and itl <= slo.itl_p95_s
+        self.queueing = self._queueing()
+        self.pressed = self.over or self.queueing
+        """Users feel it: a latency over its target, or a queue that lasts."""
+        self.calm = self.well_inside and not self.queueing
+        """Whatever is busy here does no harm."""
+
+    def _queueing(self) -> bool:
+        if not self.waiting:
+            return False
+        held = self.picture.trends.waiting_held_s if self.picture.live else self.picture.held_s
+        many = self.waiting >= max(3.0, MANY_WAITING_RATIO * (self.running or 0.0))
+        if many:
+            return True  # even with good latencies: those of finished requests describe the past
+        if "ttft" in self.latency or "queue" in self.latency:
+            return any(v > t for name, (v, t) in self.latency.items() if name != "itl")
+        return held is not None and held >= self.thresholds.waiting_hold_s
+
+    # -------------------------------------------------------------------------------- progress
+
+    def _progress(self, engine: EngineReading | None) -> None:
+        self.flow: bool | None = None
+        """Tokens are moving: True or False only where a figure says so."""
+        self.stalled_s: float | None = None
+        """Seconds without a step while work was present."""
+        self.stalled_scrapes = 0
+        if engine is None:
+            return
+        gen, prompt = engine.gen_tok_s, engine.prompt_tok_s
+        moving = (gen or 0) > 0 or (prompt or 0) > 0
+        if engine.stalled_scrapes is not None:
+            self.stalled_scrapes = engine.stalled_scrapes
+            self.stalled_s = engine.stalled_s
+            if engine.stalled_scrapes >= 2:
+                self.flow = moving and (engine.window_s or 0.0) > (engine.stalled_s or 0.0)
+                return
+            moving = moving or bool(
+                self.work and engine.stalled_scrapes == 0 and engine.since_last_step_s is not None
+            )
+        if moving:
+            self.flow = True
+        elif gen == 0 and not (self.work and self.picture.live):
+            # a live engine without a heartbeat may count tokens only when requests finish
+            self.flow = False
+            if self.work:
+                self.stalled_s = self.picture.held_s
+
+    def gpu_working(self) -> bool:
+        """Device figures that only real work makes: a spin draws little and moves nothing."""
+        gpus, limits = self.gpus, self.thresholds
+        return (
+            (gpus.sm_max or 0.0) >= limits.sm_high_pct
+            and (gpus.power_ratio_max or 0.0) >= 0.6
+            and (gpus.mem_ctrl_max is None or gpus.mem_ctrl_max >= 4 * limits.mem_ctrl_low_pct)
+        )
+
+    def gpu_spinning(self) -> bool:
+        """Kernels are resident everywhere and move nothing: they wait for each other."""
+        gpus, limits = self.gpus, self.thresholds
+        return (
+            (gpus.sm_max or 0.0) >= limits.sm_high_pct
+            and gpus.mem_ctrl_max is not None
+            and gpus.mem_ctrl_max < limits.mem_ctrl_low_pct
+        )
+
+    def uneven(self) -> bool:
+        """One loaded device or rank is full while another has nothing to do."""
+        gpus = self.gpus
+        if len(gpus.loaded) > 1 and (gpus.sm_max or 0.0) >= 85.0 and (gpus.sm_min or 0.0) <= 15.0:
+            return True
+        ranks = self.engine.ranks if self.engine else ()
+        loads = [(r.running or 0.0) + (r.waiting or 0.0) for r in ranks if r.running is not None]
+        return len(loads) > 1 and any((r.waiting or 0) > 0 for r in ranks) and min(loads) <= 0.1 * max(loads)
+
+
+def _greatest(*values: float | None) -> float | None:
+    return max((v for v in values if v is not None), default=None)
