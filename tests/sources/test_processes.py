@@ -284,11 +284,24 @@ def test_a_pid_that_came_back_is_another_process(host: EngineHost) -> None:
     assert 100 not in roles(host.read())
 
 
-def test_exec_under_the_same_name_is_noticed(host: EngineHost) -> None:
-    host.tree.process(70, comm="python3", argv=["python3", "/fetch_model.py"])
-    assert host.read().processes == ()
+@pytest.mark.parametrize("comm", ["python3", "bash"])
+def test_what_becomes_a_server_by_exec_is_noticed(host: EngineHost, comm: str) -> None:
+    host.tree.process(70, comm=comm, argv=[comm, "/fetch_model"])
+    for _ in range(3):  # until it is known and left alone
+        assert host.read(after=2.0).processes == ()
     host.tree.process(70, comm="python3", argv=["python3", "-m", "vllm.entrypoints.openai.api_server"])
     assert roles(host.read(after=6.0)) == {70: "api_server"}
+
+
+def test_a_wrapper_script_keeps_its_part_as_a_zombie(host: EngineHost) -> None:
+    host.tree.process(70, comm="python3", argv=["python3", "wrapper.py", "--port", "18000"], inodes=[7])
+    host.tree.process(71, ppid=70, comm="sglang::scheduler", title="sglang::scheduler")
+    host.tree.listen(18000, 7)
+    assert roles(host.read()) == {70: "api_server", 71: "scheduler"}
+    host.tree.process(70, comm="python3", state="Z")
+    host.tree.close(7)
+    server, _ = tree_of(host.read(after=10.0), URL)
+    assert (server.pid, server.zombie, server.listening) == (70, True, False)
 
 
 def test_entries_that_vanish_or_are_odd_are_no_errors(host: EngineHost) -> None:

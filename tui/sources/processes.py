@@ -35,8 +35,9 @@ __all__ = ["ProcessSource", "command_args", "is_local", "tree_of"]
 
 _CMDLINE_MAX = 1 << 16
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
-# A Python program may become a server by exec under the same pid, start time and name.
-_RECHECK_S = 5.0
+# A process that is no engine's is left alone for a while once two looks agree; it may still become one by
+# exec. Staggered by pid, so that the looks at 2,000 of them do not fall together.
+_REST_S = (4.0, 5.0, 6.0)
 
 
 @dataclass(slots=True)
@@ -46,10 +47,11 @@ class _Seen:
     start: bytes
     comm: bytes
     identity: Identity | None = None
+    script: bool = False
     arguments: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
-    look_again: float = float("inf")
+    rests_until: float = 0.0
     ppid: int = 0
     zombie: bool = False
 
@@ -57,8 +59,9 @@ class _Seen:
 class ProcessSource:
     """Reads /proc; implements ``BlockingSource[ProcessTable]``.
 
-    A process that was seen before costs one read of its ``stat``; what it is is looked up again only when
-    its name changes, as engines name their children up to 20 s after they started them.
+    A process of an engine costs one read of its ``stat``; what it is is looked up again only when its name
+    changes, as engines name their children up to 20 s after they started them. Others cost that once in
+    about 5 s.
 
     Args:
         proc: where procfs is mounted.
@@ -124,6 +127,11 @@ class ProcessSource:
         self.doing = f"listing {proc}"
         after: dict[int, _Seen] = {}
         for name in numbered(proc):
+            pid = int(name)
+            seen = before.get(pid)
+            if seen is not None and now < seen.rests_until:
+                after[pid] = seen
+                continue
             try:
                 parsed = parse_stat(read_start(f"{proc}/{name}/stat", 512))
             except OSError:
@@ -131,17 +139,20 @@ class ProcessSource:
             if parsed is None:
                 continue
             comm, fields = parsed
-            pid, start = int(name), fields[START]
-            seen = before.get(pid)
-            if seen is None or seen.start != start or seen.comm != comm or now >= seen.look_again:
-                seen = _Seen(start, comm)
+            zombie = fields[STATE] in (b"Z", b"X")
+            known = seen is not None and seen.start == fields[START] and seen.comm == comm
+            # a script may exec a server under the interpreter's name; a zombie's command line is gone
+            if seen is None or not known or (seen.identity is None and seen.script and not zombie):
+                seen = _Seen(fields[START], comm)
                 if not int(fields[FLAGS]) & _KERNEL_THREAD:
-                    self._look_at(name, seen, now)
-            seen.ppid, seen.zombie = int(fields[PPID]), fields[STATE] in (b"Z", b"X")
+                    self._look_at(name, seen)
+            if known and seen.identity is None:
+                seen.rests_until = now + _REST_S[pid % len(_REST_S)]
+            seen.ppid, seen.zombie = int(fields[PPID]), zombie
             after[pid] = seen
         self._seen = after
 
-    def _look_at(self, pid: str, seen: _Seen, now: float) -> None:
+    def _look_at(self, pid: str, seen: _Seen) -> None:
         path = f"{self._proc}/{pid}/cmdline"
         self.doing = f"reading {path}"  # waits for the process's memory lock: it may take for ever
         try:
@@ -149,8 +160,7 @@ class ProcessSource:
         except OSError:
             seen.arguments = ()  # it has ended since its stat was read, or is hidden
         seen.identity = by_title(_text(seen.comm), seen.arguments) or by_command(seen.arguments)
-        if seen.identity is None and runs_a_script(seen.arguments):
-            seen.look_again = now + _RECHECK_S
+        seen.script = runs_a_script(seen.arguments)
 
     def _identify(self) -> dict[int, Identity]:
         """Every engine process: recognised by itself, or a descendant or the parent of one that was."""
@@ -170,13 +180,15 @@ class ProcessSource:
                 continue
             # a server started through a script of the operator's own; what an orphan was left to (init,
             # a container's shim, a shell) is no Python program
-            if parent in self._seen and runs_a_script(self._seen[parent].arguments):
+            if parent in self._seen and self._seen[parent].script:
                 found[parent] = Identity(identity.engine, "launcher", inferred=True)
                 self._adopt(parent, found[parent], found, children, in_a_tree)
         for pid in tuple(found):
             parent = self._seen[pid].ppid
             if found[pid].titled and found[pid].role == "api_server" and parent in found:
                 found[parent] = found[parent]._replace(role="launcher")
+        for pid in found:
+            self._seen[pid].rests_until = 0.0
         return found
 
     def _adopt(
