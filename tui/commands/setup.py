@@ -65,11 +65,12 @@ def targets_from(
 def real_sources(config: Config) -> Sources:
     """NVML, /proc and HTTP of this machine."""
     from tui.runtime.sources import ProbePlan, Sources
+    from tui.sources.addresses import is_local
     from tui.sources.engines.source import EngineSource
     from tui.sources.host import HostSource
     from tui.sources.nvml.source import NvmlSource
     from tui.sources.probes import ProbeSource, probe_specs
-    from tui.sources.processes import ProcessSource, is_local
+    from tui.sources.processes import ProcessSource
 
     def probes(target: EngineTarget, kind: EngineKind) -> tuple[ProbePlan, ...]:
         return tuple(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tui.commands.setup import config_from
 from tui.commands.usage import UsageError
-from tui.verdict.classify import classify_line
+from tui.verdict.observation import classify_line
 
 if TYPE_CHECKING:
     import argparse

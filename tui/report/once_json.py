@@ -7,9 +7,10 @@ import datetime as dt
 import math
 from typing import TYPE_CHECKING, Any
 
+from tui.model.history import History
 from tui.model.readings import DiskReading, EngineReading, GpuReading, HostReading
 from tui.model.status import SourceState
-from tui.verdict.picture import phase_of
+from tui.verdict.live import pictures
 
 if TYPE_CHECKING:
     from tui.model.readings import ProbeReading
@@ -39,6 +40,7 @@ _ENGINE_KEYS = (
 
 def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
     """The whole answer as plain data, ready for ``json.dumps``."""
+    phases = {picture.scope: picture.phase for picture in pictures(snapshot, History())}
     return {
         "schema": SCHEMA,
         "taken_at": instant(snapshot.wall),
@@ -46,7 +48,7 @@ def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
         "host": _host(snapshot),
         "gpus": _gpus(snapshot),
         "gpus_reason": snapshot.gpus.status.reason,
-        "engines": [_engine(view) for view in snapshot.engines],
+        "engines": [_engine(view, phases[view.url] or "unknown") for view in snapshot.engines],
         "probes": [_probe(probe) for view in snapshot.engines for probe in view.probes],
         "verdicts": [verdict(v) for v in judgement.verdicts],
         "orphans": [],
@@ -120,7 +122,7 @@ def _gpu(gpu: GpuReading, snapshot: HostSnapshot) -> dict[str, Any]:
     }
 
 
-def _engine(view: EngineView) -> dict[str, Any]:
+def _engine(view: EngineView, phase: str) -> dict[str, Any]:
     status = view.engine.status
     # the figures of a server that no longer answers are not its present ones
     reading = view.engine.reading
@@ -139,7 +141,7 @@ def _engine(view: EngineView) -> dict[str, Any]:
         "pid": tree[0].pid if tree else None,
         "pids": None if tree is None else [{"pid": p.pid, "role": p.role} for p in tree],
         "args": dict(view.args),
-        "state": phase_of(view),
+        "state": phase,
         "reason": status.reason or figures.reason,
         "detail": status.detail or figures.detail or None,
         "age_s": _plain(status.age_s),

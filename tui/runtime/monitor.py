@@ -17,7 +17,8 @@ from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
 from tui.runtime.poll import Poller
 from tui.runtime.target import WatchedEngine
-from tui.sources.processes import command_args, tree_of
+from tui.sources.command_line import command_args
+from tui.sources.engine_tree import tree_of
 from tui.verdict.judge import Judge, judge_all
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Monitor:
         self._hostname = clean(socket.gethostname(), 40)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._engines: dict[str, WatchedEngine] = {}
-        self._judge = Judge(config.thresholds, config.slo)
+        self._judge = Judge(config.thresholds, config.slo, config.probes)
         self._judgement = Judgement()
         self._snapshot: HostSnapshot | None = None
         self._searching = not targets and config.discovery.enabled
@@ -120,7 +121,8 @@ class Monitor:
                 break
             await self._clock.sleep(0.02)
         snapshot = self._record()
-        return snapshot, judge_all(snapshot, self.history, self._config.thresholds, self._config.slo)
+        config = self._config
+        return snapshot, judge_all(snapshot, self.history, config.thresholds, config.slo, config.probes)
 
     # -------------------------------------------------------------------------------- what is known
 
@@ -246,6 +248,8 @@ class Monitor:
             if watched.local and table.reading is not None and table.status.ok:
                 tree = tree_of(table.reading, url)
                 args = command_args(tree[0].cmdline) if tree else {}
+                if not tree and not table.reading.complete:
+                    tree = None  # not seen is not gone where other users' processes are hidden
             views.append(watched.view(now, tree, args))
         return HostSnapshot(
             taken_at=now,
