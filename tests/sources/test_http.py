@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import os
 import socket
 import ssl
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import CUT, NEVER, Reply, drip, endless, gzip_bomb, raw, serve
+from tests.support.servers import CUT, NEVER, Reply, drip, endless, gzip_bomb, raw, serve, until
 from tui.model.settings import EngineTarget
 from tui.model.status import SourceError
 from tui.sources.http import HttpTarget
@@ -27,13 +26,6 @@ async def failure(target: HttpTarget, path: str = "/", deadline_s: float = 5.0) 
         await target.get(path, deadline_s)
     await target.close()
     return caught.value
-
-
-async def until(condition: object, within_s: float = 5.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
 
 
 async def test_an_answer_is_complete_and_the_connection_is_kept() -> None:
@@ -299,5 +291,5 @@ async def test_tls_to_a_server_that_has_none() -> None:
 
 
 def test_importing_the_module_imports_no_httpx() -> None:
-    code = "import tui.sources.probes, tui.sources.engines.source as s; raise SystemExit('httpx' in s.sys.modules)"
-    subprocess.run([sys.executable, "-c", code.replace("s.sys", "__import__('sys')")], check=True, timeout=30)
+    code = "import sys, tui.sources.probes, tui.sources.engines.source; sys.exit('httpx' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)

@@ -8,6 +8,7 @@ import gzip
 import json
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -170,6 +171,14 @@ def serve_in_thread(routes: Mapping[str, Handler]) -> Iterator[Server]:
     finally:
         stop[0]()
         thread.join(10)
+
+
+async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
+    """Wait for something that has no event of its own; fails when it does not come."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        await asyncio.sleep(0.002)
 
 
 def json_reply(value: object, status: int = 200) -> Reply:

@@ -41,13 +41,23 @@ class GpuProcess:
     pid: int
     name: str | None = None
     mem_mib: float | None = None
+    sm_pct: float | None = None
+    """Share of the sample period in which it had a kernel on the device; None where it had no sample."""
+    mem_ctrl_pct: float | None = None
+    """Share of the sample period in which it kept the memory controller busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One device. Memory used is total - free - reserved: drivers differ on what their ``used`` means."""
+    """One device, or one MIG instance of a device.
+
+    Memory used is total - free - reserved: drivers differ on what their ``used`` means. Where ``stale_s``
+    is set the figures are the last good ones, not the present.
+    """
 
     index: int
+    """NVML's index when the card was first counted in this run: it keeps it when others go. A MIG instance
+    has its card's."""
     uuid: str | None = None
     name: str | None = None
     sm_pct: float | None = None
@@ -67,29 +77,93 @@ class GpuReading:
     clock_max_mhz: float | None = None
     clock_mem_mhz: float | None = None
     ecc_uncorrected: int | None = None
+    """Uncorrected memory errors since the driver was loaded."""
     remap_pending: bool | None = None
+    """Memory rows wait for a reset to be remapped."""
     xid: int | None = None
+    """The gravest Xid since this program has watched; forgotten once the device has recovered."""
     pcie_gen: int | None = None
     pcie_gen_max: int | None = None
     pcie_width: int | None = None
     pcie_width_max: int | None = None
     mig: bool | None = None
     gpm_sm_active: float | None = None
+    """0-1: mean share of the SMs that were busy over the last second or so (Hopper or newer)."""
     gpm_tensor_active: float | None = None
+    """0-1: share of time in which the tensor cores were busy."""
     gpm_dram_active: float | None = None
+    """0-1: share of the memory bandwidth in use."""
     processes: tuple[GpuProcess, ...] | None = None
     state: GpuState = "ok"
     reason: Reason | None = None
     detail: str = ""
+    """For a person: why it is not ok; where it is ok, what is wrong with it all the same."""
     missing: tuple[Missing, ...] = ()
+    pci_bus_id: str | None = None
+    """As in sysfs, e.g. ``0000:17:00.0``."""
+    gpm_sm_occupancy: float | None = None
+    """0-1: warps resident over those that would fit."""
+    mem_temp_c: float | None = None
+    energy_j: float | None = None
+    """Since the driver was loaded."""
+    persistence: bool | None = None
+    compute_mode: str | None = None
+    """``default``, ``exclusive_thread``, ``prohibited`` or ``exclusive_process``."""
+    ecc_corrected: int | None = None
+    """Since the driver was loaded."""
+    ecc_aggregate_corrected: int | None = None
+    """Over the life of the card."""
+    ecc_aggregate_uncorrected: int | None = None
+    """Over the life of the card."""
+    remap_corrected: int | None = None
+    """Memory rows remapped for corrected errors, over the life of the card."""
+    remap_uncorrected: int | None = None
+    remap_failed: bool | None = None
+    """A row could not be remapped: the card is due for replacement."""
+    retired_pages: int | None = None
+    """Memory pages retired over the life of the card (before Ampere)."""
+    retired_pending: bool | None = None
+    """Pages wait for a reboot to be retired."""
+    pcie_tx_mb_s: float | None = None
+    """From the device, a sample of 20 ms every few seconds."""
+    pcie_rx_mb_s: float | None = None
+    nvlinks: int | None = None
+    """Links that the device has."""
+    nvlinks_up: int | None = None
+    nvlink_errors: int | None = None
+    """CRC, replay and recovery errors of all links since the driver was loaded."""
+    nvlink_tx_mb_s: float | None = None
+    """From the device over all links."""
+    nvlink_rx_mb_s: float | None = None
+    throttle_share: Mapping[str, float] | None = None
+    """0-1 by throttle name: share of the readings of the last 60 s in which it was active; those that never
+    were are left out. None until 10 s were seen."""
+    parent_uuid: str | None = None
+    """Of a MIG instance: its card. The instance's row follows the card's."""
+    mig_name: str | None = None
+    """Of a MIG instance: its profile, e.g. ``1g.10gb``."""
+    mig_index: int | None = None
+    """Of a MIG instance: its place among those of its card."""
+    xid_text: str = ""
+    """What the Xid means."""
+    xid_age_s: float | None = None
+    """Seconds since that Xid was seen."""
+    stale_s: float | None = None
+    """Age of the figures where they are not the present ones; None where they are, or where there are none."""
+    recovered_s: float | None = None
+    """Seconds since it answered again after it had been lost or in error; None if it never was."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSet:
-    """All devices that the driver counts, in index order."""
+    """All devices that the driver counts or should count, in index order; MIG instances after their card."""
 
     gpus: tuple[GpuReading, ...] = ()
     driver_version: str | None = None
+    other_gpus: tuple[str, ...] = ()
+    """GPUs of other vendors on the PCI bus, one line each: present, not read."""
+    notes: tuple[str, ...] = ()
+    """What this source could not do beside reading, e.g. remember the cards for the next run."""
 
 
 # ---------------------------------------------------------------------------------------- host
@@ -198,6 +272,12 @@ class EngineReading:
     itl_p95_s: float | None = None
     e2e_p95_s: float | None = None
     queue_p95_s: float | None = None
+    ttft_mean_s: float | None = None
+    itl_mean_s: float | None = None
+    e2e_mean_s: float | None = None
+    queue_mean_s: float | None = None
+    bounds: Mapping[str, Literal["<", ">"]] = field(default_factory=dict)
+    """Percentiles of which only a bound is known: ``>`` in the last, open bucket, ``<`` in the first."""
     gen_tok_s: float | None = None
     prompt_tok_s: float | None = None
     req_s: float | None = None

@@ -1,0 +1,1 @@
+"""Inference engines: which one answers, and its metrics in canonical quantities."""

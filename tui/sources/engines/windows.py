@@ -1,0 +1,187 @@
+"""What counters and histograms did over the last seconds, through restarts and lost series."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.exposition.histogram import Histogram, between
+from tui.sources.engines.samples import select
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tui.exposition.parse import Series
+    from tui.sources.engines.samples import Samples
+    from tui.sources.engines.tables import EngineTable, Source
+
+RATE_WINDOW_S = 10.0
+LATENCY_WINDOW_S = 60.0
+_MAX_FOLLOWED = 50_000
+_RESTART_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """At one scrape: what everything grew by since the first one."""
+
+    at: float
+    counters: Mapping[str, float]
+    buckets: Mapping[str, Mapping[float, float]]
+    sums: Mapping[str, float]
+
+
+class Windows:
+    """Differences over time. A counter that fell is a restart: everything starts anew from that scrape.
+
+    Growth is followed series by series: one that is missing from a scrape makes nothing fall and nothing
+    jump when it is back, and one that is new in a known family began at 0 (a first error, say).
+
+    Args:
+        table: names the counters and histograms.
+    """
+
+    def __init__(self, table: EngineTable) -> None:
+        self.restarts = 0
+        self._table = table
+        histograms = [name for source in table.histograms.values() for name in source.samples]
+        counters = [name for source in table.counters.values() for name in source.samples]
+        self._monotonic = tuple(dict.fromkeys((*counters, *(f"{name}_bucket" for name in histograms))))
+        self._followed = (*self._monotonic, *(f"{name}_sum" for name in histograms))
+        self._started: float | None = None
+        self._forget()
+
+    def add(self, at: float, samples: Samples, started: float | None) -> bool:
+        """Take one scrape; true where the engine has restarted since the one before.
+
+        Args:
+            at: monotonic seconds.
+            samples: by canonical sample name.
+            started: when the engine says it started.
+        """
+        restarted = self._has_restarted(samples, started)
+        self.restarts += restarted
+        if restarted or len(self._last) > _MAX_FOLLOWED:
+            self._forget()
+        self._started = started
+        grown = self._growth(samples)
+        counters = {
+            name: self._counter(name, source, found, grown)
+            for name, source in self._table.counters.items()
+            if (found := select(samples, source)) is not None
+        }
+        buckets: dict[str, dict[float, float]] = {}
+        for name, source in self._table.histograms.items():
+            base = next((one for one in source.samples if f"{one}_bucket" in samples), None)
+            if base is not None:
+                buckets[name] = self._histogram(name, source, base, samples, grown)
+        self._steps.append(_Step(at, counters, buckets, dict(self._sums)))
+        # the scrape before this one is kept however old it is: anything takes two
+        while len(self._steps) > 2 and at - self._steps[0].at > LATENCY_WINDOW_S:
+            self._steps.popleft()
+        return restarted
+
+    def span_s(self, window_s: float) -> float | None:
+        """How many seconds a window really has; None before a second scrape."""
+        base = self._base(window_s)
+        return None if base is None else self._steps[-1].at - base.at
+
+    def has(self, name: str) -> bool:
+        """The counter or histogram is in the last scrape."""
+        newest = self._steps[-1]
+        return name in newest.counters or name in newest.buckets
+
+    def increase(self, counter: str, window_s: float) -> float | None:
+        """How much a counter grew over a window; None where it is absent, or before a second scrape."""
+        base, newest = self._base(window_s), self._steps[-1]
+        if base is None or counter not in newest.counters or counter not in base.counters:
+            return None
+        return newest.counters[counter] - base.counters[counter]
+
+    def rate(self, counter: str, window_s: float) -> float | None:
+        """Increase a second."""
+        grown, seconds = self.increase(counter, window_s), self.span_s(window_s)
+        return grown / seconds if grown is not None and seconds else None
+
+    def histogram(self, name: str, window_s: float) -> Histogram | None:
+        """The observations of a window, all ranks together; None as for ``increase``."""
+        base, newest = self._base(window_s), self._steps[-1]
+        if base is None or name not in newest.buckets or name not in base.buckets:
+            return None
+        total = newest.sums[name] - base.sums[name] if name in newest.sums and name in base.sums else None
+        return between(base.buckets[name], newest.buckets[name], total)
+
+    def _base(self, window_s: float) -> _Step | None:
+        """The oldest scrape of a window, or the one before where the window holds no other."""
+        newest = self._steps[-1].at
+        for step in self._steps:
+            if newest - step.at <= window_s:
+                break
+        if step.at < newest:
+            return step
+        return self._steps[-2] if len(self._steps) > 1 and self._steps[-2].at < newest else None
+
+    def _has_restarted(self, samples: Samples, started: float | None) -> bool:
+        if started is not None and self._started is not None and abs(started - self._started) > _RESTART_S:
+            return True
+        return any(
+            value < self._last.get(series, value)
+            for name in self._monotonic
+            for series, value in samples.get(name, ())
+            if value > -math.inf
+        )
+
+    def _growth(self, samples: Samples) -> dict[Series, float]:
+        grown: dict[Series, float] = {}
+        for name in self._followed:
+            if name not in samples:
+                continue
+            known = name in self._families
+            self._families.add(name)
+            for series, value in samples[name]:
+                if math.isfinite(value):
+                    grown[series] = max(0.0, value - self._last.get(series, 0.0 if known else value))
+                    self._last[series] = value
+        return grown
+
+    def _counter(
+        self, name: str, source: Source, found: list[tuple[Series, float]], grown: Mapping[Series, float]
+    ) -> float:
+        more = sum(grown.get(series, 0.0) for series, _ in found)
+        self._counters[name] = self._counters.get(name, 0.0) + more * source.scale
+        return self._counters[name]
+
+    def _histogram(
+        self, name: str, source: Source, base: str, samples: Samples, grown: Mapping[Series, float]
+    ) -> dict[float, float]:
+        totals = self._buckets.setdefault(name, {})
+        series_of: Counter[float] = Counter()
+        for series, _ in samples[f"{base}_bucket"]:
+            bound = _upper_bound(series)
+            if bound is not None and series in grown:
+                bound *= source.scale
+                totals[bound] = totals.get(bound, 0.0) + grown[series]
+                series_of[bound] += 1
+        sums = samples.get(f"{base}_sum", ())
+        if sums:
+            more = sum(grown.get(series, 0.0) for series, _ in sums)
+            self._sums[name] = self._sums.get(name, 0.0) + more * source.scale
+        # ranks with other bounds have only some in common, and only at those the counts are exact
+        return {bound: total for bound, total in totals.items() if series_of[bound] == series_of[math.inf]}
+
+    def _forget(self) -> None:
+        self._steps: deque[_Step] = deque()
+        self._last: dict[Series, float] = {}
+        self._families: set[str] = set()
+        self._counters: dict[str, float] = {}
+        self._buckets: dict[str, dict[float, float]] = {}
+        self._sums: dict[str, float] = {}
+
+
+def _upper_bound(series: Series) -> float | None:
+    try:
+        return float(series.labels.get("le", ""))
+    except ValueError:
+        return None
