@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tui.exposition.histogram import Histogram, between
@@ -78,6 +79,7 @@ class Windows:
             if base is not None:
                 buckets[name] = self._histogram(name, source, base, samples, grown)
         self._steps.append(_Step(at, counters, buckets, dict(self._sums)))
+        self._bases.clear()
         # the scrape before this one is kept however old it is: anything takes two
         while len(self._steps) > 2 and at - self._steps[0].at > LATENCY_WINDOW_S:
             self._steps.popleft()
@@ -115,13 +117,13 @@ class Windows:
 
     def _base(self, window_s: float) -> _Step | None:
         """The oldest scrape of a window, or the one before where the window holds no other."""
-        newest = self._steps[-1].at
-        for step in self._steps:
-            if newest - step.at <= window_s:
-                break
-        if step.at < newest:
-            return step
-        return self._steps[-2] if len(self._steps) > 1 and self._steps[-2].at < newest else None
+        if window_s not in self._bases:
+            newest = self._steps[-1].at
+            inside = next(step for step in self._steps if newest - step.at <= window_s)
+            if inside.at == newest and len(self._steps) > 1:
+                inside = self._steps[-2]
+            self._bases[window_s] = inside if inside.at < newest else None
+        return self._bases[window_s]
 
     def _has_restarted(self, samples: Samples, started: float | None) -> bool:
         if started is not None and self._started is not None and abs(started - self._started) > _RESTART_S:
@@ -159,7 +161,7 @@ class Windows:
         totals = self._buckets.setdefault(name, {})
         series_of: Counter[float] = Counter()
         for series, _ in samples[f"{base}_bucket"]:
-            bound = _upper_bound(series)
+            bound = _upper_bound(series.labels.get("le", ""))
             if bound is not None and series in grown:
                 bound *= source.scale
                 totals[bound] = totals.get(bound, 0.0) + grown[series]
@@ -173,6 +175,7 @@ class Windows:
 
     def _forget(self) -> None:
         self._steps: deque[_Step] = deque()
+        self._bases: dict[float, _Step | None] = {}
         self._last: dict[Series, float] = {}
         self._families: set[str] = set()
         self._counters: dict[str, float] = {}
@@ -180,8 +183,9 @@ class Windows:
         self._sums: dict[str, float] = {}
 
 
-def _upper_bound(series: Series) -> float | None:
+@lru_cache(maxsize=1024)  # the same few texts each second
+def _upper_bound(text: str) -> float | None:
     try:
-        return float(series.labels.get("le", ""))
+        return float(text)
     except ValueError:
         return None
