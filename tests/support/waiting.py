@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def wait_for(condition: Callable[[], T | None], within_s: float, what: str = "the condition") -> T:
-    """The first value of ``condition`` that is neither None nor False."""
+    """The first value of ``condition`` that is true."""
     limit = time.monotonic() + within_s
     pause = 0.001
     while True:
         value = condition()
-        if value is not None and value is not False:
+        if value:
             return value
         if time.monotonic() > limit:
             raise AssertionError(f"{what} did not come within {within_s:g} s")
@@ -31,7 +31,7 @@ async def until(condition: Callable[[], T | None], within_s: float, what: str = 
     limit = time.monotonic() + within_s
     while True:
         value = condition()
-        if value is not None and value is not False:
+        if value:
             return value
         if time.monotonic() > limit:
             raise AssertionError(f"{what} did not come within {within_s:g} s")

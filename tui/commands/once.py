@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Sample GPUs, engines and host a few times, print figures and verdict.
 
-Exit status: 1 if any verdict is other than healthy and idle (loading and draining too);
-else 2 if any is unknown, or no engine was found; else 0."""
+Exit status: 1 if any verdict is other than healthy and idle (loading and
+draining too); else 2 if any is unknown, or no engine was found; else 0."""
 EXAMPLE = "infertop once --json http://127.0.0.1:8000"
 
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         metavar="TEMPLATE",
-        help="one line, e.g. '{verdict} {scope}' (also {title} {confidence} {because} {host})",
+        help="one line, e.g. '{verdict} {scope}' (also title, confidence, because, host)",
     )
 
 

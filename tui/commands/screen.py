@@ -16,9 +16,9 @@ from tui.runtime.monitor import Monitor
 if TYPE_CHECKING:
     import argparse
 
-DESCRIPTION = """What is the bottleneck of this inference host, is it healthy: live, with the evidence.
-
-Without a URL it finds the engines on this host. Press ? on the screen for its keys."""
+DESCRIPTION = """What is the bottleneck of this inference host, and is it healthy: live,
+with the evidence. Without a URL it finds the engines on this host.
+Press ? on the screen for its keys."""
 EXAMPLE = "infertop http://127.0.0.1:8000 http://127.0.0.1:30000"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tui.commands.usage import UsageError
 from tui.config.load import ConfigError, load
 from tui.model.settings import EngineTarget
+from tui.model.text import clean
 from tui.model.urls import parse_url
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def _url(text: str) -> str:
     try:
         return parse_url(text)
     except ValueError as error:
-        raise UsageError(f"not an engine's address: {text!r} ({error}); e.g. http://127.0.0.1:8000") from None
+        shown = "" if "@" in text else f" {clean(text, 60)!r}"  # what stands before an @ may be a password
+        raise UsageError(f"not an engine's address:{shown} ({error}); e.g. http://127.0.0.1:8000") from None
 
 
 def _with_token(target: EngineTarget) -> EngineTarget:

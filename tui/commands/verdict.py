@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from tui.model.settings import Config
 
-DESCRIPTION = "Classify observations (JSON lines: id, engine, observations) by the rules of the live screen."
+DESCRIPTION = """Classify observations (JSON lines: id, engine, observations) by the rules
+of the live screen."""
 EXAMPLE = "infertop verdict observations.jsonl"
 
 

@@ -1,0 +1,251 @@
+"""The monitor over made-up sources: isolation, discovery, restarts of targets, clean ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import pytest
+
+from tests.support.waiting import until
+from tui.model.readings import (
+    EngineKind,
+    EngineProcess,
+    EngineReading,
+    GpuReading,
+    GpuSet,
+    HostReading,
+    ProbeReading,
+    ProcessTable,
+)
+from tui.model.settings import Config, DiscoverySettings, EngineTarget
+from tui.model.status import SourceError
+from tui.runtime.clock import SystemClock
+from tui.runtime.monitor import GUESSES, Monitor
+from tui.runtime.sources import ProbePlan, Sources
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+T = TypeVar("T")
+A, B = "http://127.0.0.1:8001", "http://127.0.0.1:8002"
+
+
+class Blocking(Generic[T]):
+    def __init__(self, name: str, answer: Callable[[], T]) -> None:
+        self.name = name
+        self.doing = f"{name} call"
+        self.answer = answer
+
+    def read(self) -> T:
+        return self.answer()
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Engine:
+    url: str
+    error: SourceError | None = None
+    kind: EngineKind | None = "vllm"
+    hangs: bool = False
+    reads: list[float] = field(default_factory=list)
+    closed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"engine {self.url}"
+
+    async def read(self) -> EngineReading:
+        self.reads.append(time.monotonic())
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+        return EngineReading(self.url, engine=self.kind, running=1.0, waiting=0.0)
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class Probe:
+    name = "probe"
+
+    def __init__(self, url: str, path: str) -> None:
+        self.url, self.path = url, path
+
+    async def read(self) -> ProbeReading:
+        return ProbeReading(self.url, "liveness", path=self.path, status=200, latency_s=0.001, streak=1)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class World:
+    """What the made-up sources answer; change it while the monitor runs."""
+
+    gpus: Callable[[], GpuSet] = lambda: GpuSet((GpuReading(0, sm_pct=50.0),))
+    table: ProcessTable = ProcessTable()  # noqa: RUF009  # frozen
+    engines: dict[str, Engine] = field(default_factory=dict)
+
+    def engine(self, target: EngineTarget) -> Engine:
+        return self.engines.setdefault(target.url, Engine(target.url, SourceError("refused")))
+
+    def sources(self) -> Sources:
+        return Sources(
+            gpus=lambda: Blocking("nvml", lambda: self.gpus()),
+            host=lambda: Blocking("host", lambda: HostReading(cpu_pct_total=10.0)),
+            processes=lambda: Blocking("processes", lambda: self.table),
+            engine=self.engine,
+            probes=lambda target, kind: (ProbePlan(Probe(target.url, f"/{kind}"), 0.2, 1.0),),
+            is_local=lambda url: True,
+        )
+
+
+@contextlib.asynccontextmanager
+async def running(world: World, *urls: str, discovery: bool = True) -> AsyncIterator[Monitor]:
+    config = Config(interval_s=0.2, discovery=DiscoverySettings(enabled=discovery))
+    monitor = Monitor(config, tuple(EngineTarget(url) for url in urls), world.sources(), SystemClock())
+    await monitor.start()
+    try:
+        yield monitor
+    finally:
+        await monitor.stop()
+
+
+async def test_reads_judges_and_keeps_series() -> None:
+    world = World(engines={A: Engine(A)})
+    async with running(world, A) as monitor:
+        await until(lambda: monitor.version >= 3, 10)
+        snapshot = monitor.snapshot()
+        assert snapshot.gpus.reading == GpuSet((GpuReading(0, sm_pct=50.0),))
+        assert snapshot.host.reading == HostReading(cpu_pct_total=10.0)
+        view = snapshot.engines[0]
+        assert view.engine.reading is not None
+        assert view.engine.reading.running == 1.0
+        assert view.ever_served
+        assert [v.scope for v in monitor.judgement().verdicts] == ["host", A]
+        await until(lambda: monitor.history.values(A, "running", 0.0), 5)
+        assert monitor.history.values("gpu:0", "sm_pct", 0.0)
+        assert monitor.timeline("host")
+        probed = await until(lambda: monitor.snapshot().engines[0].probes, 5)
+        assert probed[0].path == "/vllm"
+
+
+@pytest.mark.parametrize("trouble", ["refused", "hangs"])
+async def test_a_dead_or_hung_engine_leaves_the_other_its_cadence(trouble: str) -> None:
+    ill = Engine(A, SourceError("refused") if trouble == "refused" else None, hangs=trouble == "hangs")
+    well = Engine(B)
+    async with running(World(engines={A: ill, B: well}), A, B):
+        await until(lambda: len(well.reads) >= 11, 20)
+    gaps = sorted(b - a for a, b in zip(well.reads, well.reads[1:], strict=False))
+    assert gaps[len(gaps) // 2] == pytest.approx(0.2, rel=0.2)
+
+
+async def test_a_stuck_driver_delays_nothing_and_is_named() -> None:
+    gate = threading.Event()
+
+    def stuck() -> GpuSet:
+        gate.wait(60)
+        return GpuSet()
+
+    world = World(gpus=stuck, engines={A: Engine(A)})
+    config = Config(interval_s=0.2)
+    monitor = Monitor(config, (EngineTarget(A),), world.sources(), SystemClock())
+    monitor.gpus._deadline_s = 0.1
+    await monitor.start()
+    await until(lambda: monitor.snapshot().gpus.status.reason == "stuck", 10)
+    assert "stuck in nvml call for" in monitor.snapshot().gpus.status.detail
+    assert monitor.snapshot().engines[0].engine.status.ok
+    before = time.monotonic()
+    await monitor.stop()
+    assert time.monotonic() - before < 1.5
+    gate.set()
+
+
+async def test_finds_engines_by_their_processes_and_one_that_starts_later() -> None:
+    world = World(engines={A: Engine(A), B: Engine(B)})
+    world.table = ProcessTable(
+        (EngineProcess(7, 1, "vllm", "api_server", "vllm", port=8001, host="127.0.0.1", listening=True),),
+        (A,),
+    )
+    async with running(world) as monitor:
+        await until(lambda: [v.url for v in monitor.snapshot().engines] == [A], 10)
+        assert monitor.snapshot().engines[0].discovered
+        world.table = ProcessTable(world.table.processes, (A, B))
+        await until(lambda: [v.url for v in monitor.snapshot().engines] == [A, B], 10)
+
+
+async def test_tries_the_default_ports_when_no_process_gave_itself_away() -> None:
+    world = World(
+        engines={GUESSES[1]: Engine(GUESSES[1], kind="sglang"), GUESSES[0]: Engine(GUESSES[0], kind=None)}
+    )
+    async with running(world) as monitor:
+        await until(lambda: monitor.snapshot().engines, 10)
+        assert [v.url for v in monitor.snapshot().engines] == [GUESSES[1]]
+
+
+async def test_nothing_found_is_a_state_of_its_own() -> None:
+    async with running(World()) as monitor:
+        assert not monitor.snapshot().discovery_done
+        await until(lambda: monitor.snapshot().discovery_done, 10)
+        assert monitor.snapshot().engines == ()
+
+
+async def test_looks_for_nothing_when_told_so_or_when_urls_are_given() -> None:
+    world = World(engines={A: Engine(A), B: Engine(B)}, table=ProcessTable((), (A, B)))
+    async with running(world, B) as monitor:
+        await until(lambda: monitor.version >= 3, 10)
+        assert [v.url for v in monitor.snapshot().engines] == [B]
+    async with running(world, discovery=False) as monitor:
+        await until(lambda: monitor.version >= 3, 10)
+        assert monitor.snapshot().engines == ()
+        assert monitor.snapshot().discovery_done
+
+
+async def test_another_engine_on_the_port_gets_its_own_probes() -> None:
+    engine = Engine(A)
+    async with running(World(engines={A: engine}), A) as monitor:
+        await until(lambda: [p.path for p in monitor.snapshot().engines[0].probes] == ["/vllm"], 10)
+        engine.kind = "sglang"
+        await until(lambda: [p.path for p in monitor.snapshot().engines[0].probes] == ["/sglang"], 10)
+
+
+async def test_the_command_line_tells_the_seats() -> None:
+    process = EngineProcess(
+        7, 1, "vllm", "api_server", "vllm", port=8001, host="127.0.0.1", listening=True,
+        cmdline=("python3", "vllm", "serve", "m", "--port", "8001", "--max-num-seqs", "64"),
+    )  # fmt: skip
+    async with running(World(engines={A: Engine(A)}, table=ProcessTable((process,), (A,))), A) as monitor:
+        view = await until(lambda: next((v for v in monitor.snapshot().engines if v.args), None), 10)
+        assert view.args["max-num-seqs"] == "64"
+        assert view.engine.reading is not None
+        assert view.engine.reading.max_num_seqs == 64
+
+
+async def test_everything_is_closed_and_no_task_is_left() -> None:
+    engine = Engine(A)
+    tasks = asyncio.all_tasks()
+    async with running(World(engines={A: engine}), A) as monitor:
+        await until(lambda: monitor.version >= 2, 10)
+    assert engine.closed == 1
+    assert asyncio.all_tasks() == tasks
+    await until(lambda: not any(t.name.startswith("source ") for t in threading.enumerate()), 5)
+
+
+async def test_a_one_shot_run_takes_exactly_its_samples() -> None:
+    engine = Engine(A)
+    config = Config(interval_s=0.2)
+    monitor = Monitor(
+        config, (EngineTarget(A),), World(engines={A: engine}).sources(), SystemClock(), backoff=False
+    )
+    _, judgement = await monitor.sample(3)
+    await monitor.stop()
+    assert len(engine.reads) == 3
+    assert all(v.since is None for v in judgement.verdicts)
