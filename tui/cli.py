@@ -29,7 +29,9 @@ class Command:
 COMMANDS = {
     "once": Command("tui.commands.once", "sample a few times, print figures and verdict"),
     "verdict": Command("tui.commands.verdict", "classify recorded observations"),
+    "plan": Command("tui.commands.plan", "will a model fit: weights and KV cache by arithmetic"),
     "config": Command("tui.commands.config", "print the config template, or check a file"),
+    "lint": Command("tui.commands.lint", "probe and shutdown settings of manifests, Compose files and units"),
 }
 SCREEN = Command("tui.commands.screen", "the live screen")
 

@@ -1,0 +1,1 @@
+"""Where GPU memory goes: weights, KV cache, the rest; without an engine. Standard library only."""
