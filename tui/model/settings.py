@@ -61,7 +61,7 @@ class Thresholds:
     disk_util_pct: float = 90.0
     disk_read_mb_s: float = 1000.0
     """A disk that is busy below this rate while weights load is a slow one."""
-    ctx_switches_per_core_s: float = 4000.0
+    ctx_switches_per_core_s: float = 2500.0
     net_mb_s: float = 100.0
     """Traffic from here up is more than prompts and tokens: tensors or weights are on the wire."""
     prefix_hit_ratio: float = 0.3

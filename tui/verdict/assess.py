@@ -135,8 +135,7 @@ def _absent_sources(s: Signals, name: VerdictName) -> list[str]:
         found.append("host")
     if not s.answers:
         found.append("probes")
-    unreachable = name in ("engine_down", "loading", "io_disk", "gpu_memory") and not s.flow and not s.running
-    if picture.engine is None and not unreachable:
+    if picture.engine is None and not s.all_refused:
         found.append(_named("engine", picture.engine_reason))
     return found
 

@@ -49,7 +49,7 @@ def preempting(s: Signals) -> Evidence | None:
     rate = s.preempting
     if rate is None:
         return None
-    text = f"preempting {rate:.1f}/s" if rate >= 0.05 or rate == 0 else "preempting under 0.1/s"
+    text = "no preemptions" if rate == 0 else f"preempting {max(rate, 0.1):.1f}/s"
     return Evidence("preemptions_per_s", rate, "1/s", ">", 0.0, text)
 
 

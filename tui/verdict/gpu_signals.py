@@ -135,6 +135,8 @@ def _throttled(gpu: GpuReading, all_: GpuSignals, thresholds: Thresholds) -> Thr
         return Throttled(gpu, reasons, None, hard) if hard else None
     if ratio >= thresholds.clock_low_ratio:
         return None
+    if gpu.sm_pct is None and not reasons:
+        return None  # not known to be under load
     behind = all_.clock_ratio_max is not None and ratio < thresholds.clock_low_ratio * all_.clock_ratio_max
     stuck = ratio < _STUCK_CLOCK_RATIO
     if reasons or behind or stuck:

@@ -39,8 +39,14 @@ def start_signs(s: Signals) -> tuple[Evidence, ...]:
     return tuple(e for e in found if e is not None)
 
 
-def restarting(s: Signals) -> bool:
-    """Weights are on their way although nobody announced a start."""
+def starting(s: Signals) -> bool:
+    """The port is closed because of a start: announced, or seen by what it moves."""
+    phase = s.picture.phase
+    if phase in ("loading", "draining", "down") or not s.all_refused:
+        return phase == "loading"
+    if phase != "serving":
+        return bool(start_signs(s))
+    # somebody believes that it serves: only weights on their way say otherwise
     coming = (s.disk_mb_s or 0.0) >= RESTART_MB_S or (s.net_mb_s or 0.0) >= RESTART_MB_S
     return coming and (s.gpus.sm_max is None or s.gpus.sm_max < s.thresholds.sm_low_pct)
 

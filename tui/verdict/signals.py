@@ -17,6 +17,9 @@ SEATS_FULL_RATIO = 0.97
 """Gauges are sampled between steps: a full batch is often one or two short of its limit."""
 MANY_WAITING_RATIO = 0.25
 """Waiting requests that are this many of the running ones are a queue, whatever finished ones report."""
+LEAST_SWITCHES_S = 100_000.0
+"""A small host without a lock problem switches at a high rate for each of its few cores."""
+SWITCHES_UNKNOWN_CORES_S = 300_000.0
 SLOW_5XX_S = 10.0
 """SGLang's /health waits 20 s for the scheduler before it says 503: that is a hang, not a refusal."""
 
@@ -128,6 +131,7 @@ class Signals:
         if host is not None and host.busiest_thread_pid is not None and processes and processes.pids:
             self.thread_role = processes.roles.get(host.busiest_thread_pid)
             self.thread_elsewhere = host.busiest_thread_pid not in processes.pids
+        self.ctx_switches_s = host.ctx_switches_s if host else None
         self.disk_mb_s = host.disk_read_mb_s if host else None
         self.net_mb_s = host.net_mb_s if host else None
 
@@ -160,11 +164,12 @@ class Signals:
         """Whatever is busy here does no harm."""
 
     def _queueing(self) -> bool:
+        self.many_waiting = False
         if not self.waiting:
             return False
         held = self.picture.trends.waiting_held_s if self.picture.live else self.picture.held_s
-        many = self.waiting >= max(3.0, MANY_WAITING_RATIO * (self.running or 0.0))
-        if many:
+        self.many_waiting = self.waiting >= max(3.0, MANY_WAITING_RATIO * (self.running or 0.0))
+        if self.many_waiting:
             return True  # even with good latencies: those of finished requests describe the past
         if "ttft" in self.latency or "queue" in self.latency:
             return any(v > t for name, (v, t) in self.latency.items() if name != "itl")
@@ -181,7 +186,7 @@ class Signals:
         if engine is None:
             return
         gen, prompt = engine.gen_tok_s, engine.prompt_tok_s
-        moving = (gen or 0) > 0 or (prompt or 0) > 0
+        moving = (gen or 0) > 0 or (prompt or 0) > 0 or (gen is None and (engine.preemptions_per_s or 0) > 0)
         if engine.stalled_scrapes is not None:
             self.stalled_scrapes = engine.stalled_scrapes
             self.stalled_s = engine.stalled_s
@@ -216,6 +221,15 @@ class Signals:
             and gpus.mem_ctrl_max is not None
             and gpus.mem_ctrl_max < limits.mem_ctrl_low_pct
         )
+
+    def switches_high(self) -> bool:
+        """More context switches than work explains."""
+        rate, cores = self.ctx_switches_s, self.host.cpu_cores if self.host else None
+        if rate is None:
+            return False
+        if not cores:
+            return rate >= SWITCHES_UNKNOWN_CORES_S
+        return rate >= max(LEAST_SWITCHES_S, self.thresholds.ctx_switches_per_core_s * cores)
 
     def uneven(self) -> bool:
         """One loaded device or rank is full while another has nothing to do."""

@@ -38,11 +38,14 @@ def compute(s: Signals) -> Outcome:
         ev.prompt_tokens(s) if _prefills(s) else ev.tokens(s),
     )
     full = bool(s.seats_full) and (s.waiting or 0.0) > 0
-    if gpus.sm_max < limits.sm_high_pct or not s.pressed or full or gpus.throttled(limits):
+    if not s.pressed or full or gpus.throttled(limits):
         return quiet(*shown)
+    if gpus.sm_max < limits.sm_high_pct:
+        nearly = gpus.sm_max >= limits.sm_low_pct and (gpus.power_ratio_max or 0.0) >= 0.8
+        return fires(1, *shown) if nearly and not s.thread_full else quiet(*shown)
     power, moves = gpus.power_ratio_max, (gpus.mem_ctrl_max or 0.0) >= MEM_CTRL_HIGH_PCT
-    if power is None and gpus.mem_ctrl_max is None:
-        return cannot_say("gpus.power_w", "gpus.mem_ctrl_pct", evidence=shown)
+    if power is None and not moves:
+        return cannot_say("gpus.power_w", evidence=shown)
     if power is not None and power < limits.power_low_ratio and not moves:
         return quiet(*shown)  # resident, not working
     hot = power is not None and power >= limits.power_high_ratio
@@ -126,6 +129,26 @@ def network(s: Signals) -> Outcome:
             return quiet(*shown)
         line = Evidence("net_mb_s", net, "MB/s", text="at a line rate") if full_line else None
         return fires(1 + s.over + (full_line or net >= BIG_NET_MB_S), *shown, line)
-    if net is None and gpus.sm_max < limits.sm_low_pct:
-        return cannot_say("net_mb_s")
+    if gpus.sm_max < limits.sm_low_pct:
+        if net is None:
+            return cannot_say("net_mb_s")
+        if _nothing_else(s):
+            return fires(1, *shown, ev.thread(s))
     return quiet(*shown)
+
+
+def _nothing_else(s: Signals) -> bool:
+    """Several devices wait while the host is quiet: links between devices are on no meter of the host."""
+    gpus, host = s.gpus, s.host
+    return (
+        len(gpus.loaded) > 1
+        and s.over
+        and host is not None
+        and s.thread is not None
+        and s.thread < 60.0
+        and not s.uneven()
+        and not s.switches_high()
+        and (host.psi_io or 0.0) < 10.0
+        and (host.iowait_pct or 0.0) < 10.0
+        and (host.cpu_pct_total or 0.0) < 50.0
+    )

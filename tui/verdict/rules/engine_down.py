@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
-from tui.verdict.progress import memory_held, nothing_runs, restarting
+from tui.verdict.progress import memory_held, nothing_runs, starting
 from tui.verdict.signals import SLOW_5XX_S
 
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ def _refused(s: Signals) -> Outcome:
     held = memory_held(s)
     if phase == "draining" and held is not False:
         return quiet(ev.phase(s))  # the port closes before the process ends
-    if phase == "loading" and not _looping(s):
-        return quiet(ev.phase(s))
-    if phase in (None, "serving", "unknown") and restarting(s):
-        return quiet(*ev.probes(s))
+    if starting(s) and not (phase == "loading" and _looping(s)):
+        return quiet(ev.phase(s), *ev.probes(s))
     processes = s.picture.processes
     gone = processes is not None and not processes.http_alive
     facts = (len(s.answers) > 1, held is False, phase == "down", gone, s.engine is None)
+    unsure = phase is None and held is not False  # a drain closes the port as well
     return fires(
-        1 + sum(facts),
+        1 + sum(facts) - 2 * unsure,
         *ev.probes(s),
         ev.memory_released(s),
         Evidence("process", "none", text="no server process") if gone else None,
         ev.phase(s) if phase == "down" else None,
         ev.held(s),
+        missing=("phase",) if phase is None else (),
     )
 
 
@@ -69,20 +69,24 @@ def _failing(s: Signals) -> Outcome:
     status_5xx = s.status_answers.count("5xx")
     status_ok = "ok" in s.status_answers
     all_fail = s.errors is not None and s.errors >= ALL_FAIL_RATIO
+    some_served = s.errors is not None and s.errors < 0.5 and s.flow is None and bool(s.running)
     facts = (status_5xx > 0, all_fail, s.flow is False)
+    points = sum(facts) - (s.picture.phase is None)  # a start answers 503 too
     shown: tuple[Evidence | None, ...] = (*ev.probes(s), ev.errors(s) if all_fail else None, ev.held(s))
-    if s.generate == "5xx" and (s.generate_s or 0.0) < SLOW_5XX_S:
-        return fires(1 + sum(facts), *shown)
-    if s.slow_5xx() or s.generate == "timeout":
+    if s.slow_5xx() or (some_served and not status_5xx):
         return quiet(*shown)
+    if s.generate == "timeout" and not (status_5xx and s.picture.kind != "sglang"):
+        return quiet(*shown)  # SGLang turns unready when it hangs; the others only when they are dead
+    if s.generate == "5xx" and (s.generate_s or 0.0) < SLOW_5XX_S:
+        return fires(1 + points, *shown)
     if status_5xx and not status_ok:
         if s.picture.kind in ("sglang", "triton") and (s.running or 0) > 0 and s.flow is not False:
             return quiet(*shown)  # their readiness goes off in a drain, and running requests end
-        return fires(1 + sum(facts), *shown)
+        return fires(1 + points, *shown)
     if status_5xx and s.answers.get("readiness") == "5xx" and not s.running:
-        return fires(sum(facts), *shown)
+        return fires(points, *shown)
     if all_fail:
-        return fires(sum(facts), *shown)
+        return fires(points, *shown)
     if not s.answers and s.engine is None:
         return cannot_say("probes", evidence=shown)
     return quiet(*ev.probes(s))

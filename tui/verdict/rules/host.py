@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
-from tui.verdict.progress import restarting
+from tui.verdict.progress import starting
 
 if TYPE_CHECKING:
     from tui.model.readings import HostReading
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 BUSY_POLLERS = ("engine_core", "worker", "scheduler")
 """Threads of these spin at 100 % of a core when all is well."""
 MANY_THREADS_PCT = 200.0
+HALF_IDLE_SM_PCT = 50.0
 PROBE_SLOW_S = 0.1
 """Status routes answer in a few milliseconds unless their event loop is busy (SGLang's waits 1 s)."""
-LEAST_SWITCHES_S = 100_000.0
-"""A small host without a lock problem switches at a high rate for each of its few cores."""
-SWITCHES_UNKNOWN_CORES_S = 300_000.0
 
 
 def cpu(s: Signals) -> Outcome:
@@ -32,6 +30,8 @@ def cpu(s: Signals) -> Outcome:
         return cannot_say("host")
     sm = s.gpus.sm_max
     if sm is not None and sm >= limits.sm_low_pct:
+        if s.thread_full and s.pressed and sm < limits.sm_high_pct and not s.thread_elsewhere:
+            return fires(1, ev.thread(s), ev.sm(s, limits.sm_high_pct, "<"), ev.worst_latency(s))
         return quiet(ev.sm(s, limits.sm_low_pct), ev.thread(s))
     total, quota = _quota(s, host)
     thread = _thread(s, host)
@@ -49,7 +49,7 @@ def cpu(s: Signals) -> Outcome:
     if thread or quota:
         unknown = () if s.thread is not None else ("busiest_thread_cpu_pct",)
         return fires(points + s.pressed + (_slow_probe(s) is not None), *shown, missing=unknown)
-    if s.pressed and sm < 50.0 and _nearly_full(s, host):
+    if s.pressed and _nearly_full(s, host, sm):
         return fires(1, *shown)
     if s.thread is None and host.busiest_process_cpu_pct is None and host.cpu_pct_total is None:
         return cannot_say("busiest_thread_cpu_pct", "cpu_pct_total")
@@ -77,17 +77,19 @@ def _quota(s: Signals, host: HostReading) -> tuple[tuple[Evidence | None, ...], 
         ev.host(s, "cpu_pct_total", "%", limits.cpu_total_pct, "cpu"),
         ev.host(s, "psi_cpu", "%", limits.psi_cpu, "CPU pressure"),
     )
-    fight = switches_high(s) and (s.thread or 100.0) < limits.cpu_total_pct
-    if fight and not pressure and (host.cpu_pct_total or 0.0) < limits.thread_busy_pct:
+    fight = s.switches_high() and (s.thread or 100.0) < limits.cpu_total_pct
+    if fight and not (total and pressure) and (host.cpu_pct_total or 0.0) < limits.thread_busy_pct:
         return shown, False
     return shown, total or pressure
 
 
-def _nearly_full(s: Signals, host: HostReading) -> bool:
-    limit = s.thresholds.cpu_total_pct
+def _nearly_full(s: Signals, host: HostReading, sm: float) -> bool:
+    """A thread that sleeps a little between bursts, with a device that waits: weak, but all there is."""
+    half = sm < HALF_IDLE_SM_PCT
     if s.thread is not None:
+        limit = s.thresholds.cpu_total_pct if half else s.thresholds.thread_busy_pct - 5.0
         return s.thread >= limit and not s.thread_elsewhere
-    return (host.busiest_process_cpu_pct or 0.0) >= MANY_THREADS_PCT
+    return half and (host.busiest_process_cpu_pct or 0.0) >= MANY_THREADS_PCT
 
 
 def _slow_probe(s: Signals) -> Evidence | None:
@@ -96,17 +98,6 @@ def _slow_probe(s: Signals) -> Evidence | None:
         return None
     slow = s.answers.get("liveness") in ("ok", "timeout") and probe.latency_s >= PROBE_SLOW_S
     return ev.probe(s, "liveness") if slow else None
-
-
-def switches_high(s: Signals) -> bool:
-    """More context switches than work explains."""
-    host = s.host
-    rate = host.ctx_switches_s if host else None
-    if host is None or rate is None:
-        return False
-    if not host.cpu_cores:
-        return rate >= SWITCHES_UNKNOWN_CORES_S
-    return rate >= max(LEAST_SWITCHES_S, s.thresholds.ctx_switches_per_core_s * host.cpu_cores)
 
 
 def lock_contention(s: Signals) -> Outcome:
@@ -131,8 +122,10 @@ def lock_contention(s: Signals) -> Outcome:
     )
     if host.ctx_switches_s is None:
         return quiet(*shown) if s.thread_full else cannot_say("ctx_switches_s")
-    quota = (host.psi_cpu or 0.0) >= limits.psi_cpu or (host.cpu_pct_total or 0.0) >= limits.thread_busy_pct
-    if not switches_high(s) or s.thread_full or quota:
+    total = host.cpu_pct_total or 0.0
+    pressure = (host.psi_cpu or 0.0) >= limits.psi_cpu and total >= limits.cpu_total_pct
+    quota = pressure or total >= limits.thread_busy_pct
+    if not s.switches_high() or s.thread_full or quota:
         return quiet(*shown)
     unknown = () if s.thread is not None else ("busiest_thread_cpu_pct",)
     points = (many or busy, s.thread is not None, s.pressed and sm is not None)
@@ -143,8 +136,8 @@ def io_disk(s: Signals) -> Outcome:
     """Reads are what everything waits for: mostly weights on their way to the device."""
     host, limits = s.host, s.thresholds
     served = s.flow or s.generate == "ok" or s.answers.get("readiness") == "ok"
-    starting = not served and (s.picture.phase == "loading" or (s.all_refused and restarting(s)))
-    if not starting and (not (s.running or s.flow) or s.calm or not s.pressed):
+    loads = not served and starting(s)
+    if not loads and (not (s.running or s.flow) or s.calm or not s.pressed):
         return quiet()
     if host is None:
         return cannot_say("host")
@@ -163,7 +156,7 @@ def io_disk(s: Signals) -> Outcome:
     if not any(pressures):
         known = (host.psi_io, host.iowait_pct, host.disk_util_pct)
         return quiet(*shown) if any(v is not None for v in known) else cannot_say("psi_io", "iowait_pct")
-    if starting:
+    if loads:
         return _slow_start(s, sum(pressures), shown)
     sm = s.gpus.sm_max
     if sum(pressures) < 2 or (sm is not None and sm >= limits.sm_low_pct):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WORST_CASE = ("sglang", "trtllm", "triton")
 """Engines that admit a request only if its longest possible answer would fit."""
+LEAST_WAITING = 5.0
 PREEMPTS_ALONE_KV = 0.3
 """Preemptions happen in a full pool only: a mean as low as this can still hide one full rank."""
 
@@ -34,7 +35,8 @@ def kv_cache(s: Signals) -> Outcome:
     if s.kv >= limits.kv_usage_warn and preempts:
         return fires(2 + waits + s.over, *shown, latency)
     if preempts and s.pressed and s.kv >= PREEMPTS_ALONE_KV:
-        return fires(2 if s.uneven() or s.kv >= 0.7 else 1, *shown, latency)
+        several = len(s.gpus.loaded) > 1 or s.kv >= 0.7
+        return fires(2 if several else 1, *shown, latency)
     if waits and not s.calm and s.seats_full is not True:
         found = _admission(s)
         if found:
@@ -61,10 +63,23 @@ def _admission(s: Signals) -> int:
         return 0
     if kv >= limits.kv_usage_early:
         return 1 + (s.seats_full is False)
-    if s.picture.kind in WORST_CASE and s.seats_full is False:
-        saturated = (s.gpus.sm_max or 0.0) >= limits.sm_high_pct
-        return 0 if saturated or (s.thread_full and kv < 0.5) else 2
+    if s.picture.kind in WORST_CASE and s.seats_full is False and not _explained(s, kv):
+        return 1 if s.gpus.sm_max is None else 2
     return 0
+
+
+def _explained(s: Signals, kv: float) -> bool:
+    """Something else than admission by worst case makes requests wait; a short queue needs no reason."""
+    limits = s.thresholds
+    return (
+        not s.many_waiting
+        or (s.waiting or 0.0) < LEAST_WAITING
+        or (s.errors or 0.0) >= limits.error_ratio
+        or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct
+        or (s.net_mb_s or 0.0) >= limits.net_mb_s
+        or s.switches_high()
+        or (s.thread_full and kv < 0.5)
+    )
 
 
 def gpu_memory(s: Signals) -> Outcome:
@@ -128,7 +143,8 @@ def degraded_cache(s: Signals) -> Outcome:
     fell = usual is not None and usual >= limits.prefix_hit_ratio and ratio < 0.5 * usual
     low = ratio < limits.prefix_hit_ratio and usual is None
     evicting = (engine.evictions_per_s or 0.0) > 0
-    queued = (s.waiting or 0.0) > max(2.0, 0.25 * (s.running or 0.0))
+    clear = evicting and ratio < CLEARLY_BAD_HIT_RATIO
+    queued = s.many_waiting and not clear
     full = bool(s.seats_full) and (s.waiting or 0.0) > 0
     if not (fell or low) or queued or full or (s.thread_full and not evicting):
         return quiet(ev.hits(s), ev.latency(s, "ttft"), ev.waiting(s))

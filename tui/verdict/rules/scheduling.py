@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
-from tui.verdict.signals import MANY_WAITING_RATIO, SEATS_FULL_RATIO
+from tui.verdict.signals import SEATS_FULL_RATIO
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
@@ -40,8 +40,7 @@ def scheduler_limit(s: Signals) -> Outcome:
         held = Evidence("deferred", deferred, "", ">", 0.0, f"{deferred:.0f} deferred hold seats")
         return fires(2, held, *shown, worst)
     elsewhere = s.gpu_working() or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct or s.thread_full
-    many = s.waiting >= MANY_WAITING_RATIO * s.running
-    if elsewhere or kv_free is False or not many:
+    if elsewhere or kv_free is False or not s.many_waiting:
         return quiet(*shown)
     if s.seats is None:
         known = kv_free is True and s.gpus.sm_max is not None
@@ -64,13 +63,8 @@ def queueing_upstream(s: Signals) -> Outcome:
     if s.generate == "ok" and (s.errors or 0.0) >= ALL_FAIL_RATIO:
         failing = True  # the engine answers us: others are stopped on their way
     ttft = s.engine.ttft_p95_s
-    late = (
-        s.over
-        and ttft is not None
-        and s.generate == "ok"
-        and s.generate_s is not None
-        and s.generate_s < s.slo.ttft_p95_s < ttft
-    )
+    prompt = s.generate != "ok" or (s.generate_s or 0.0) < s.slo.ttft_p95_s
+    late = ttft is not None and ttft > s.slo.ttft_p95_s and prompt
     reset = s.generate == "reset" and "ok" in s.status_answers
     if not (failing or late or reset):
         return quiet(ev.errors(s), ev.worst_latency(s))
@@ -78,7 +72,7 @@ def queueing_upstream(s: Signals) -> Outcome:
         return cannot_say("running", evidence=(ev.errors(s),))
     fast = s.generate == "ok" and (s.generate_s or 0.0) < s.slo.ttft_p95_s
     return fires(
-        1 + fast + (failing or s.seats is not None) + (s.gpus.sm_max is not None),
+        fast + (failing or s.seats is not None) + (s.gpus.sm_max is not None),
         ev.errors(s) if failing else ev.latency(s, "ttft"),
         ev.running(s),
         ev.waiting(s),

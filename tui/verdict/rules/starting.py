@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
-from tui.verdict.progress import memory_held, restarting, start_signs
+from tui.verdict.progress import memory_held, start_signs, starting
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 def loading(s: Signals) -> Outcome:
     """Not serving since its start, and something moves: bytes, device memory, compilers."""
     phase = s.picture.phase
-    if s.flow or s.generate == "ok" or s.answers.get("readiness") == "ok":
+    stuck = s.work is True and s.generate in ("timeout", "5xx")
+    if s.flow or s.generate == "ok" or (s.answers.get("readiness") == "ok" and not stuck):
         return quiet(ev.probe(s, "readiness"), ev.tokens(s))
     signs = start_signs(s)
     closed = s.all_refused or "5xx" in s.status_answers or "refused" in s.status_answers
     held = (ev.gpu_used(s), ev.held(s))
     if phase == "loading":
-        if s.answers.get("liveness") == "ok" and s.work is not None and not closed:
+        if s.answers.get("liveness") == "ok" and s.work is not None and not (closed or stuck):
             return quiet(*ev.probes(s))  # it serves: the supervisor has not noticed
         return fires(1 + (1 if closed else 0) + min(2, len(signs)), ev.phase(s), *ev.probes(s), *signs, *held)
-    if phase in (None, "serving", "unknown") and s.all_refused and restarting(s):
+    if starting(s):
         return fires(min(2, len(signs)), *ev.probes(s), *signs, *held, missing=("phase",))
     if phase is None and not s.answers and s.engine is None:
         return cannot_say("phase", "probes")
