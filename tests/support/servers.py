@@ -60,6 +60,7 @@ class Server:
         self.open_connections = 0
         self.connections = 0
         self.port = 0
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._scheme = "http"
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,6 +73,7 @@ class Server:
         return Counter(request.path for request in self.requests)[path]
 
     async def start(self, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
         self._scheme = "http" if tls is None else "https"
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port or self.port, ssl=tls)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -84,6 +86,16 @@ class Server:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def go_away(self) -> None:
+        """As ``stop``, from another thread than the loop's."""
+        assert self.loop is not None
+        asyncio.run_coroutine_threadsafe(self.stop(), self.loop).result(10)
+
+    def come_back(self) -> None:
+        """Listen again on the same port, from another thread than the loop's."""
+        assert self.loop is not None
+        asyncio.run_coroutine_threadsafe(self.start(), self.loop).result(10)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
