@@ -1,0 +1,346 @@
+"""Pictures of a host in every state worth seeing, all figures fixed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tui.model.history import History
+from tui.model.readings import (
+    DiskReading,
+    EngineProcess,
+    EngineReading,
+    GpuProcess,
+    GpuReading,
+    GpuSet,
+    HostReading,
+    Missing,
+    ProbeReading,
+)
+from tui.model.snapshot import EngineView, HostSnapshot
+from tui.model.status import Observed, SourceState, SourceStatus
+from tui.model.verdicts import Evidence, Finding, Judgement, Verdict
+from tui.ui.charts import Trends
+from tui.ui.view import Mode, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOW = 100_000.0
+WALL = 1_760_012_585.0
+FRESH = SourceStatus(SourceState.FRESH, since=NOW - 500, age_s=0.4)
+URLS = tuple(f"http://127.0.0.1:{8000 + i}" for i in range(12))
+
+
+def gpu(index: int, **changes: Any) -> GpuReading:
+    base = GpuReading(
+        index=index,
+        uuid=f"GPU-{index}",
+        name="NVIDIA H100 80GB HBM3",
+        sm_pct=96.0 - 3 * index,
+        mem_ctrl_pct=68.0 - index,
+        mem_used_mib=73_830.0 + 11 * index,
+        mem_total_mib=81_559.0,
+        power_w=640.0 - 9 * index,
+        power_limit_w=700.0,
+        temp_c=71.0 - index,
+        throttle=(),
+        clock_sm_mhz=1755.0,
+        clock_max_mhz=1980.0,
+        clock_mem_mhz=2619.0,
+        ecc_uncorrected=0,
+        pcie_gen=5,
+        pcie_gen_max=5,
+        pcie_width=16,
+        pcie_width_max=16,
+        processes=(GpuProcess(4100 + index, "VLLM::Worker_TP", 73_100.0),),
+    )
+    return replace(base, **changes)
+
+
+def engine_reading(url: str, **changes: Any) -> EngineReading:
+    base = EngineReading(
+        url=url,
+        engine="vllm",
+        version="0.32.0",
+        model="meta-llama/Llama-3.1-70B-Instruct",
+        running=41.0,
+        waiting=0.0,
+        waiting_by_reason={"capacity": 0.0},
+        kv_usage=0.42,
+        kv_usage_max=0.47,
+        kv_capacity_tokens=412_000.0,
+        preemptions_per_s=0.0,
+        prefix_hit_ratio=0.31,
+        ttft_p50_s=0.18,
+        ttft_p95_s=0.41,
+        ttft_p99_s=0.9,
+        itl_p50_s=0.021,
+        itl_p95_s=0.034,
+        e2e_p95_s=9.1,
+        queue_p95_s=0.02,
+        gen_tok_s=1840.0,
+        prompt_tok_s=9200.0,
+        req_s=7.4,
+        error_ratio=0.0,
+        max_num_seqs=256.0,
+        since_last_step_s=0.2,
+        missing=(Missing("http_503_ratio", "the status label is grouped", "admission_rejections_total"),),
+    )
+    return replace(base, **changes)
+
+
+def probes(url: str, **liveness: Any) -> tuple[ProbeReading, ...]:
+    live = ProbeReading(url, "liveness", "/health", 200, 0.003, 0.012, 412, "none")
+    ready = ProbeReading(url, "readiness", "/health", 200, 0.004, 0.015, 412, "none")
+    return (replace(live, **liveness), ready)
+
+
+def engine(index: int = 0, *, probing: tuple[ProbeReading, ...] | None = None, **changes: Any) -> EngineView:
+    url = URLS[index]
+    return EngineView(
+        url=url,
+        engine=Observed(engine_reading(url, **changes), FRESH),
+        probes=probes(url) if probing is None else probing,
+        local=True,
+        processes=(EngineProcess(4000 + index, 1, "vllm", "api_server", "vllm", port=8000 + index),),
+        ever_served=True,
+    )
+
+
+def failed_engine(index: int, reason: Any, *, age_s: float | None = 12.0) -> EngineView:
+    url = URLS[index]
+    reading = engine_reading(url) if age_s is not None else None
+    status = SourceStatus(SourceState.FAILED, reason, since=NOW - 12, age_s=age_s, failures=6)
+    failing = probes(url, status="refused", latency_s=0.001, streak=-2, would="restart", would_in_s=8.0)
+    return EngineView(url=url, engine=Observed(reading, status), probes=failing, local=True, ever_served=True)
+
+
+def host(**changes: Any) -> HostReading:
+    base = HostReading(
+        cpu_pct_total=22.0,
+        cpu_cores=64,
+        cpu_pct_per_core=tuple(float((7 * i) % 61) for i in range(64)),
+        load1=14.2,
+        busiest_process_cpu_pct=312.0,
+        busiest_process="vllm",
+        busiest_process_pid=4000,
+        busiest_thread_cpu_pct=88.0,
+        busiest_thread="VLLM::EngineCore",
+        busiest_thread_pid=4010,
+        iowait_pct=1.0,
+        disk_util_pct=8.0,
+        disk_read_mb_s=12.5,
+        disk_write_mb_s=3.1,
+        mem_used_pct=43.0,
+        mem_used_mib=225_400.0,
+        mem_total_mib=524_288.0,
+        psi_cpu=3.1,
+        psi_io=0.2,
+        psi_mem=0.0,
+        ctx_switches_s=121_000.0,
+        net_mb_s=352.0,
+        net_rx_mb_s=340.0,
+        net_tx_mb_s=12.0,
+        disks=(
+            DiskReading("nvme0n1", 220.0, 41.0, 12.4, 2.9, 8.0, 0.21),
+            DiskReading("nvme1n1", 0.0, 0.0, 0.0, 0.0, 0.0, None),
+            DiskReading("sda", 1.2, 6.0, 0.1, 0.2, 1.0, 4.3),
+        ),
+    )
+    return replace(base, **changes)
+
+
+def snapshot(gpus: int = 8, engines: int = 2, **changes: Any) -> HostSnapshot:
+    base = HostSnapshot(
+        taken_at=NOW,
+        wall=WALL,
+        hostname="gpu-07",
+        gpus=Observed(GpuSet(tuple(gpu(i) for i in range(gpus)), "550.54.15"), FRESH),
+        host=Observed(host(), FRESH),
+        engines=tuple(engine(i) for i in range(engines)),
+    )
+    return replace(base, **changes)
+
+
+def healthy(url: str = URLS[0]) -> Verdict:
+    return Verdict(
+        scope=url,
+        verdict="healthy",
+        title="HEALTHY",
+        confidence="high",
+        since=WALL - 1260,
+        evidence=(
+            Evidence("ttft_p95_s", 0.41, "s", "<=", 2.0, "ttft 0.41s (target 2.0s)"),
+            Evidence("itl_p95_s", 0.034, "s", "<=", 0.1, "itl 34ms (target 0.10s)"),
+            Evidence("waiting", 0.0, "", "<=", 0.0, "nobody waiting"),
+            Evidence("kv_usage", 0.42, "", "<", 0.9, "kv 0.42 (limit 0.90)"),
+        ),
+    )
+
+
+def kv_cache(url: str = URLS[0]) -> Verdict:
+    return Verdict(
+        scope=url,
+        verdict="kv_cache",
+        title="KV CACHE FULL",
+        secondary=("compute",),
+        confidence="high",
+        since=WALL - 85,
+        evidence=(
+            Evidence("kv_usage", 0.99, "", ">=", 0.9, "kv 0.99 (limit 0.90)"),
+            Evidence("waiting", 37.0, "", ">", 0.0, "waiting 37 rising"),
+            Evidence("preemptions_per_s", 3.1, "1/s", ">", 0.0, "preempting 3.1/s"),
+            Evidence("sm_pct", 61.0, "%", "<", 90.0, "SM 61 % (high is 90 %)"),
+            Evidence("cpu_pct_total", 22.0, "%", "<", 80.0, "cpu 22 %"),
+        ),
+        missing=("network: no link counters",),
+        advice=(
+            "lower --max-num-seqs (now 256)",
+            "shorter --max-model-len",
+            "--kv-cache-dtype fp8 where the model allows it",
+            "add a replica",
+        ),
+    )
+
+
+HOST_IDLE = Verdict("host", "healthy", "HEALTHY", confidence="high", since=WALL - 1700)
+FINDINGS = (
+    Finding("P01", "warning", URLS[0], "liveness timeout 1 s < p99 probe latency 1.4 s", "1.0 < 1.4"),
+    Finding("T01", "info", "host", "drain never tested"),
+)
+CALM = Judgement((HOST_IDLE, healthy(URLS[0]), healthy(URLS[1])))
+SICK = Judgement((HOST_IDLE, kv_cache(), healthy(URLS[1])), FINDINGS)
+
+
+def history(engines: int = 2, gpus: int = 8, seconds: int = 1800) -> History:
+    """Half an hour of smooth figures at one a second, with one gap."""
+    found = History()
+    for second in range(seconds):
+        at = NOW - seconds + second + 0.5
+        wave = (second % 600) / 600
+        gap = 900 <= second < 960
+        for index in range(engines):
+            url = URLS[index]
+            full = second > seconds - 120 and index == 0
+            found.add(url, "gen_tok_s", at, None if gap else (600.0 if full else 1500 + 500 * wave))
+            found.add(url, "waiting", at, None if gap else (second - seconds + 120) / 3 if full else 0.0)
+            found.add(url, "kv_usage", at, None if gap else (0.99 if full else 0.3 + 0.3 * wave))
+        for index in range(gpus):
+            found.add(f"gpu:GPU-{index}", "sm_pct", at, 40 + 50 * wave)
+            found.add(f"gpu:GPU-{index}", "power_w", at, 300 + 300 * wave)
+        found.add("host", "cpu_pct_total", at, 10 + 20 * wave)
+        found.add("host", "disk_util_pct", at, 5 + 10 * wave)
+        found.add("host", "net_mb_s", at, 200 + 200 * wave)
+    return found
+
+
+TIMELINE = (
+    (WALL - 1750, "idle"),
+    (WALL - 1500, "healthy"),
+    (WALL - 900, "kv_cache"),
+    (WALL - 840, "healthy"),
+)
+CALM_TIMELINES = {"host": ((WALL - 1700, "healthy"),), URLS[0]: TIMELINE, URLS[1]: TIMELINE[:2]}
+SICK_TIMELINES = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 85, "kv_cache"))}
+
+
+def calm_view(**mode: Any) -> View:
+    return View(snapshot(), CALM, Trends(history()), CALM_TIMELINES, Mode(**mode))
+
+
+def sick_snapshot() -> HostSnapshot:
+    sick = engine(
+        0,
+        running=41.0,
+        waiting=37.0,
+        waiting_by_reason={"capacity": 37.0},
+        kv_usage=0.99,
+        kv_usage_max=1.0,
+        preemptions_per_s=3.1,
+        ttft_p95_s=28.0,
+        itl_p95_s=0.21,
+        gen_tok_s=610.0,
+        prefix_hit_ratio=0.12,
+        probing=probes(URLS[0], latency_p99_s=1.4),
+    )
+    gpus = tuple(gpu(i, sm_pct=61.0 - i, mem_ctrl_pct=48.0) for i in range(8))
+    return replace(snapshot(), engines=(sick, engine(1)), gpus=Observed(GpuSet(gpus, "550.54.15"), FRESH))
+
+
+def sick_view(**mode: Any) -> View:
+    return View(sick_snapshot(), SICK, Trends(history()), SICK_TIMELINES, Mode(**mode))
+
+
+def bare_view(**mode: Any) -> View:
+    """No GPU, no engine: a laptop."""
+    status = SourceStatus(SourceState.UNSUPPORTED, "no_driver", "libnvidia-ml.so.1 not found", since=NOW - 60)
+    found = replace(snapshot(engines=0), gpus=Observed(None, status))
+    verdict = Verdict(
+        "host", "unknown", "UNKNOWN", confidence="low", missing=("no GPU figures", "no engine found")
+    )
+    return View(
+        found, Judgement((verdict,)), Trends(history(0, 0)), {"host": ((WALL - 60, "unknown"),)}, Mode(**mode)
+    )
+
+
+def stale_view(**mode: Any) -> View:
+    """One engine refuses, one is slow, the driver hangs."""
+    stuck = SourceStatus(
+        SourceState.FAILED, "stuck", "nvmlDeviceGetUtilizationRates", since=NOW - 31, age_s=31.0, failures=4
+    )
+    slow = SourceStatus(SourceState.STALE, since=NOW - 900, age_s=9.0)
+    base = snapshot()
+    found = replace(
+        base,
+        gpus=Observed(base.gpus.reading, stuck),
+        engines=(
+            failed_engine(0, "refused"),
+            replace(engine(1), engine=Observed(engine_reading(URLS[1]), slow)),
+        ),
+    )
+    down = Verdict(
+        URLS[0],
+        "engine_down",
+        "ENGINE DOWN",
+        confidence="high",
+        since=WALL - 12,
+        evidence=(
+            Evidence("scrape", "refused", text="connection refused at :8000"),
+            Evidence("process", "gone", text="process 4000 gone"),
+        ),
+        advice=("restart the engine", "look for the reason of its exit: dmesg for an OOM kill, its log"),
+    )
+    judgement = Judgement(
+        (replace(HOST_IDLE, verdict="unknown", title="UNKNOWN", confidence="low"), down, healthy(URLS[1]))
+    )
+    lines = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 12, "engine_down"))}
+    return View(found, judgement, Trends(history()), lines, Mode(**mode))
+
+
+def pending_view(**mode: Any) -> View:
+    """The first frame: nothing has been read."""
+    nothing = HostSnapshot(taken_at=NOW, wall=WALL, hostname="gpu-07", discovery_done=False)
+    return View(nothing, Judgement(), Trends(History()), {}, Mode(**mode))
+
+
+def crowded_view(gpus: int = 16, engines: int = 12, **mode: Any) -> View:
+    verdicts = (HOST_IDLE, *(healthy(url) for url in URLS[: engines - 1]), kv_cache(URLS[engines - 1]))
+    found = snapshot(gpus=gpus, engines=engines)
+    return View(
+        found,
+        Judgement(verdicts, FINDINGS),
+        Trends(history(engines, gpus, 600)),
+        CALM_TIMELINES,
+        Mode(**mode),
+    )
+
+
+SCENES: dict[str, Callable[..., View]] = {
+    "healthy": calm_view,
+    "kv_cache": sick_view,
+    "bare": bare_view,
+    "stale": stale_view,
+    "pending": pending_view,
+    "crowded": crowded_view,
+}

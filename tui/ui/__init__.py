@@ -1,0 +1,1 @@
+"""The live screen: the only place that imports textual, rich or plotext."""

@@ -1,0 +1,145 @@
+"""The Textual application: one screen, themes, signals, and the feed's life."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.worker import Worker, WorkerState
+
+from tui.model.text import clean
+from tui.ui import themes
+from tui.ui.driver import CellDriver, driver_class
+from tui.ui.keys import KEYS
+from tui.ui.main_screen import MainScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from textual import events
+    from textual.screen import Screen
+
+    from tui.model.settings import Config
+    from tui.ui.feed import Feed
+
+STOP_S = 1.0
+"""How long leaving waits for the feed."""
+_LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class ScreenOptions:
+    """What the command line and the environment say about this terminal."""
+
+    no_color: bool = False
+    mouse: bool = True
+    theme_directories: list[Path] = field(default_factory=themes.directories)
+
+
+class MonitorApp(App[None]):
+    """Owns the feed: started when the screen stands, stopped when it goes.
+
+    Args:
+        feed: what is shown.
+        config: the settings in force; ``screen.theme``, ``screen.ascii`` and ``screen.slow`` are heeded.
+        options: about this terminal.
+    """
+
+    TITLE = "infertop"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "leave", "Quit", show=False, priority=True)]
+    CSS = "SearchIcon { display: none; }"  # an emoji: terminals differ on its width
+
+    def __init__(self, feed: Feed, config: Config, options: ScreenOptions | None = None) -> None:
+        options = options or ScreenOptions()
+        super().__init__(driver_class=driver_class(colourless=options.no_color))
+        self.animation_level = "none"
+        self._feed = feed
+        self._config = config
+        self._themes, self._faults = themes.load_all(options.theme_directories)
+        if options.no_color and "mono" in self._themes:
+            self._themes = {"mono": self._themes["mono"]}
+        if not self._themes:
+            raise themes.ThemeError("no usable theme: " + "; ".join(self._faults or ["none installed"]))
+        for theme in self._themes.values():
+            self.register_theme(theme.textual)
+        wanted = config.screen.theme
+        if wanted not in self._themes and not options.no_color:
+            self._faults.append(f"no theme {clean(wanted, 40)}; there are {', '.join(self._themes)}")
+        self._theme_name = wanted if wanted in self._themes else next(iter(self._themes))
+        self.theme = self._theme_name
+        self._main = MainScreen(feed, config, self._themes[self._theme_name].styles)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The monitor itself: nothing lies below it."""
+        return self._main
+
+    def on_mount(self) -> None:
+        """Start the feed, and leave cleanly when told to by a signal."""
+        loop = asyncio.get_running_loop()
+        for number in _LEAVE_ON:
+            # not where there is none to be had: in a thread that is not the main one
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.add_signal_handler(number, self.action_leave)
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
+        if self._faults:
+            self._main.notice(self._faults[0])
+        # owned by the app, in a group of its own: no other worker's start may cancel it
+        self.run_worker(self._feed.start(), name="feed", group="feed", exit_on_error=False)
+        self.set_interval(1.0, self._catch_up)
+
+    async def on_unmount(self) -> None:
+        """Stop the feed; what does not stop in time is left behind."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._feed.stop(), STOP_S)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A feed that fails is a state on the screen, not the screen's end."""
+        if event.worker.group == "feed" and event.state is WorkerState.ERROR:
+            self._main.notice(f"collection stopped: {clean(str(event.worker.error), 80)}")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Whatever the terminal did with its content, it is drawn again."""
+        self.action_redraw()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every action that has a key, and every theme by name."""
+        for key in KEYS:
+            if key.in_palette:
+                run = partial(self.run_action, key.action, self._main)
+                yield SystemCommand(key.help, f"key {key.shown}", run)
+        for name in self._themes:
+            yield SystemCommand(f"Theme {name}", "colours", partial(self._use_theme, name))
+
+    # ------------------------------------------------------------------ actions
+
+    def action_leave(self) -> None:
+        """Quit."""
+        self.exit()
+
+    def action_next_theme(self) -> None:
+        """The next theme by name."""
+        names = sorted(self._themes)
+        self._use_theme(names[(names.index(self._theme_name) + 1) % len(names)])
+
+    def action_redraw(self) -> None:
+        """Draw everything: the terminal may show anything by now."""
+        if isinstance(self._driver, CellDriver):
+            self._driver.forget()
+        self.screen.refresh()
+
+    def _use_theme(self, name: str) -> None:
+        self._theme_name = name
+        self.theme = name
+        self._main.restyle(self._themes[name].styles)
+
+    def _catch_up(self) -> None:
+        """A frame that a slow terminal had no room for is sent once it has."""
+        if isinstance(self._driver, CellDriver):
+            self._driver.catch_up()

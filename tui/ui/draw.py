@@ -1,0 +1,105 @@
+"""A picture to the lines of every visible pane: the whole screen as text, without a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.ui.frame import framed
+from tui.ui.layout import Needs, arrange
+from tui.ui.lines import Line, Span, fit, plain, to_ascii
+from tui.ui.panes import engines, footer, gpus, header, help, host, probes, verdict, why  # noqa: A004
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tui.ui.layout import Box, Layout
+    from tui.ui.view import PaneName, View
+
+    Draw = Callable[[View, int, int], list[Line]]
+
+_TITLES: dict[PaneName, Callable[[View], Line]] = {
+    "verdict": verdict.title,
+    "gpus": gpus.title,
+    "engines": engines.title,
+    "host": host.title,
+    "probes": probes.title,
+    "help": help.title,
+}
+_BODIES: dict[PaneName, Draw] = {
+    "verdict": verdict.body,
+    "gpus": gpus.body,
+    "engines": engines.body,
+    "host": host.body,
+    "probes": probes.body,
+    "help": help.body,
+}
+_FLAT: dict[PaneName, Draw] = {
+    "header": header.lines,
+    "verdict": verdict.flat,
+    "gpus": gpus.flat,
+    "engines": engines.flat,
+    "host": host.flat,
+    "probes": probes.flat,
+    "footer": footer.lines,
+}
+
+
+def draw(
+    view: View, width: int, height: int, *, ascii_only: bool = False, scroll: int = 0
+) -> tuple[Layout, dict[PaneName, list[Line]], int]:
+    """The layout, each pane's lines (as many and as wide as its box), and how far the full pane scrolls.
+
+    Args:
+        view: the picture.
+        width: of the screen.
+        height: of the screen.
+        ascii_only: no character outside ASCII.
+        scroll: lines of the full pane that are scrolled away; what cannot be is not.
+    """
+    layout = arrange(width, height, Needs.of(view), view.mode.full)
+    view = replace(view, mode=replace(view.mode, framed=layout.framed))
+    panes: dict[PaneName, list[Line]] = {}
+    rest = 0
+    for name, box in layout.boxes.items():
+        if name == view.mode.full:
+            lines, rest = _full(view, name, box, layout.framed, scroll)
+        elif layout.framed and name in _BODIES and view.mode.full is None:
+            body = _BODIES[name](view, box.width - 4, box.height - 2)
+            lines = _frame(view, name, body, box)
+        else:
+            lines = _FLAT[name](view, box.width, box.height)
+        lines = [fit(line, box.width) for line in lines[: box.height]]
+        lines += [(Span(" " * box.width),)] * (box.height - len(lines))
+        panes[name] = [to_ascii(line) for line in lines] if ascii_only else lines
+    return layout, panes, rest
+
+
+def _full(view: View, name: PaneName, box: Box, is_framed: bool, scroll: int) -> tuple[list[Line], int]:
+    """A scrolled window on a pane that fills the screen, and how far it can be scrolled."""
+    size, room = (box.width - 4, box.height - 2) if is_framed else (box.width - 1, box.height)
+    body = why.body(view, size) if name == "verdict" else _BODIES[name](view, size, room)
+    rest = max(0, len(body) - room)
+    start = min(scroll, rest)
+    shown = body[start : start + room]
+    if start < rest:
+        shown[-1] = (Span(f"{len(body) - start - room + 1} more lines below", "muted"),)
+    if is_framed:
+        return _frame(view, name, shown, box), rest
+    return [(Span(" "), *line) for line in shown], rest
+
+
+def _frame(view: View, name: PaneName, body: list[Line], box: Box) -> list[Line]:
+    focused = view.mode.focused == name
+    return framed(_TITLES[name](view), body, box.width, box.height, focused=focused)
+
+
+def as_text(view: View, width: int, height: int, *, ascii_only: bool = False) -> str:
+    """The whole screen as plain text."""
+    layout, panes, _ = draw(view, width, height, ascii_only=ascii_only)
+    rows = [" " * width] * height
+    for name, box in layout.boxes.items():
+        for index, line in enumerate(panes[name]):
+            y = box.y + index
+            rows[y] = rows[y][: box.x] + plain(line) + rows[y][box.x + box.width :]
+    return "\n".join(rows)

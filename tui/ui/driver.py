@@ -1,0 +1,169 @@
+"""A terminal driver that writes only what changed on screen, and never waits for a slow terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import sys
+from typing import TYPE_CHECKING, Any
+
+from textual.drivers.linux_driver import LinuxDriver
+
+from tui.ui.cells import Buffer, Parser, paint
+
+if TYPE_CHECKING:
+    from textual.geometry import Size
+
+SWITCH = "INFERTOP_STOCK_DRIVER"
+"""Environment variable: 1 draws by Textual's own driver."""
+BACKLOG = 8
+"""Writes that may wait for the terminal; with more, frames are left out until it has caught up."""
+LAST_CHANCE_S = 0.5
+"""How long leaving waits for a terminal that takes nothing."""
+_SYNC_BEGIN, _SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+_HARMLESS = re.compile(
+    r"(?:\x1b\[[?<>=][0-9;]*\$?[a-zA-Z]"  # modes, queries, keyboard protocol
+    r"|\x1b\](?!8;)[^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, clipboard
+    r"|\x07)+"
+)
+"""Writes that leave every cell as it is."""
+
+
+class _Outlet:
+    """The terminal as the writer thread sees it: counts what got through, and outlives a hang-up.
+
+    It writes to the descriptor itself: a buffered file would keep its lock while a terminal takes nothing,
+    and the interpreter could not end.
+    """
+
+    def __init__(self, fileno: int) -> None:
+        self._fileno = fileno
+        self._pending: list[str] = []
+        self.written = 0
+        """Writes that the terminal has taken."""
+
+    def write(self, text: str) -> None:
+        """Keep text until ``flush``: a frame is one system call where the terminal takes it whole."""
+        self._pending.append(text)
+
+    def flush(self) -> None:
+        """Hand everything to the terminal, however long it takes."""
+        count, data = len(self._pending), "".join(self._pending).encode(errors="replace")
+        self._pending.clear()
+        with contextlib.suppress(OSError):  # the terminal is gone: whoever still writes must not die of it
+            while data:
+                try:
+                    data = data[os.write(self._fileno, data) :]
+                except BlockingIOError:
+                    select.select([], [self._fileno], [], 1.0)
+        self.written += count
+
+    def fileno(self) -> int:
+        """The terminal's descriptor."""
+        return self._fileno
+
+
+class CellDriver(LinuxDriver):
+    """Textual's driver for Linux behind a memory of what the terminal shows.
+
+    Whatever is not understood goes through as it is, and what the terminal shows counts as unknown from
+    then on: the worst case is the stock driver's cost, never a wrong screen.
+    """
+
+    colourless = False
+    """No colours, whatever the theme says (``NO_COLOR``)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._outlet = _Outlet(sys.__stderr__.fileno() if sys.__stderr__ else 2)
+        self._file = self._outlet  # type: ignore[assignment]
+        self._sent = 0
+        self._buffer = Buffer()
+        self._parser = Parser(colourless=self.colourless)
+        self._cursor: tuple[int, int] | None = None
+        self._behind = False
+        self._sync = ""
+        self._seen_size: Size | None = None
+
+    def forget(self) -> None:
+        """The terminal's content is not known: the next frame is sent in full."""
+        self._buffer.forget()
+        self._cursor = None
+
+    def catch_up(self) -> None:
+        """Send what was left out while the terminal was slow, if it no longer is."""
+        if self._behind:
+            self._paint()
+
+    def write(self, data: str) -> None:
+        """Write a frame as its difference, and anything else as it is."""
+        if data == _SYNC_BEGIN:
+            self._sync = data  # held back: an update that changes no cell needs no bracket
+            return
+        if data == _SYNC_END:
+            if not self._sync:
+                self._send(data)
+            self._sync = ""
+            return
+        if self._app.size != self._seen_size:
+            self._seen_size = self._app.size
+            self.forget()
+        frame = self._parser.parse(data)
+        if frame is not None:
+            self._buffer.update(frame)
+            self._paint()
+            return
+        if "1049" in data or not _HARMLESS.fullmatch(data):
+            if self._behind:
+                self._paint(even_if_slow=True)  # what is forgotten now would never be sent
+            self.forget()
+        self._open_bracket()
+        self._send(data)
+
+    def close(self) -> None:
+        """End the writer; a terminal that takes nothing more must not keep the program from leaving."""
+        thread = self._writer_thread
+        if thread is None:
+            return
+        if self._slow():
+            thread.join(timeout=LAST_CHANCE_S)
+        if not self._slow():
+            super().close()
+
+    def _paint(self, *, even_if_slow: bool = False) -> None:
+        self._behind = self._slow() and not even_if_slow
+        if self._behind:
+            return
+        runs = self._buffer.changed()
+        cursor = self._parser.cursor
+        if runs or cursor != self._cursor:
+            self._open_bracket()
+            self._send(paint(runs, cursor, self._app.size.width))
+            self._cursor = cursor
+
+    def _open_bracket(self) -> None:
+        if self._sync:
+            self._send(self._sync)
+            self._sync = ""
+
+    def _slow(self) -> bool:
+        return self._sent - self._outlet.written > BACKLOG
+
+    def _send(self, data: str) -> None:
+        self._sent += 1
+        super().write(data)
+
+
+class ColourlessDriver(CellDriver):
+    """The same without any colour."""
+
+    colourless = True
+
+
+def driver_class(*, colourless: bool = False) -> type[LinuxDriver] | None:
+    """The driver to use; None: Textual's own."""
+    if os.environ.get(SWITCH) == "1":
+        return None
+    return ColourlessDriver if colourless else CellDriver

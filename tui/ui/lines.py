@@ -1,0 +1,194 @@
+"""Lines of spans: what a pane shows, as data. A character is a cell; a role is a meaning, not a colour."""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tui.model.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Role = Literal[
+    "text", "muted", "label", "value", "title", "key",
+    "border", "focus", "bar", "trough", "spark",
+    "calm", "notice", "badge", "flag", "hot", "warn", "stale",
+]  # fmt: skip
+"""What a piece of text means; a theme says how each looks.
+
+``badge`` is the one loud place of a sick screen, ``notice`` a verdict that calls for attention only,
+``hot`` a figure that made the verdict, ``warn`` something beside it, ``flag`` a mode the operator must
+not forget, ``stale`` a figure that has aged.
+"""
+
+
+class Span(NamedTuple):
+    """A piece of one line. Every character is one cell wide."""
+
+    text: str
+    role: Role = "text"
+    action: str = ""
+    """What a click on it does, by the name of the app's action."""
+
+
+Line = tuple[Span, ...]
+
+ELLIPSIS = "…"
+_ONE_CELL = (
+    (0x20, 0x7E), (0xA1, 0xAC), (0xAE, 0x2FF), (0x370, 0x482), (0x48A, 0x52F), (0x1E00, 0x1FFF),
+    (0x2010, 0x2027), (0x2030, 0x205E), (0x2190, 0x21FF), (0x2200, 0x22FF), (0x2500, 0x259F),
+)  # fmt: skip
+"""Ranges in which every terminal agrees on the width; all else differs somewhere (emoji, CJK, marks)."""
+
+
+@functools.lru_cache(maxsize=4096)
+def narrow(text: str, limit: int = 400) -> str:
+    """Text from outside as characters known to be one cell wide; any other becomes ``?``.
+
+    Args:
+        text: anything.
+        limit: the most characters to return.
+    """
+    text = clean(text, limit)
+    if text.isascii():
+        return text
+    return "".join(
+        c if _is_narrow(c) else "?"
+        for c in unicodedata.normalize("NFC", text)
+        if not unicodedata.category(c).startswith("M")
+    )
+
+
+def _is_narrow(character: str) -> bool:
+    code = ord(character)
+    return any(low <= code <= high for low, high in _ONE_CELL)
+
+
+def plain(line: Line) -> str:
+    """The text of a line without its roles."""
+    return "".join(span.text for span in line)
+
+
+def width(line: Iterable[Span]) -> int:
+    """Cells of a line."""
+    cells = 0
+    for span in line:
+        cells += len(span[0])
+    return cells
+
+
+def cut(text: str, size: int) -> str:
+    """Text in at most ``size`` cells; what is cut off is marked."""
+    if len(text) <= size:
+        return text
+    return "" if size <= 0 else text[: size - 1].rstrip() + ELLIPSIS
+
+
+def left(text: str, size: int) -> str:
+    """Text at the left of exactly ``size`` cells."""
+    return cut(text, size).ljust(size)
+
+
+def right(text: str, size: int) -> str:
+    """Text at the right of exactly ``size`` cells."""
+    return cut(text, size).rjust(size)
+
+
+def fit(line: Line, size: int) -> Line:
+    """A line in exactly ``size`` cells: padded, or cut with a mark."""
+    have = width(line)
+    if have == size:
+        return line
+    if have < size:
+        return (*line, Span(" " * (size - have)))
+    spans: list[Span] = []
+    room = size
+    for span in line:
+        if len(span.text) >= room:
+            # what follows is cut off as well, so the mark is due even if this span just fits
+            spans.append(span._replace(text=cut(span.text + " ", room)))
+            break
+        spans.append(span)
+        room -= len(span.text)
+    return fit(tuple(spans), size)
+
+
+def beside(first: Line, second: Line, size: int) -> Line:
+    """Two lines on one, the second at the right edge; the first gives way, then the second."""
+    room = size - width(second)
+    return (*fit(first, room), *second) if room > 0 else fit(second, size)
+
+
+def flow(items: Sequence[Line], size: int, rows: int, gap: int = 3) -> list[Line]:
+    """Items one after another on at most ``rows`` lines, each whole; what finds no room is counted."""
+    packed: list[list[Line]] = [[]]
+    for index, item in enumerate(items):
+        if packed[-1] and _packed_width([*packed[-1], item], gap) > size:
+            if len(packed) == rows:
+                packed[-1] = _with_mark(packed[-1], len(items) - index, size, gap)
+                break
+            packed.append([])
+        packed[-1].append(item)
+    between = Span(" " * gap)
+    lines = []
+    for row in packed:
+        spans = [span for item in row for span in (between, *item)]
+        if spans:
+            lines.append(tuple(spans[1:]))
+    return lines
+
+
+def _packed_width(row: Sequence[Line], gap: int) -> int:
+    return sum(width(item) + gap for item in row) - gap
+
+
+def _with_mark(row: list[Line], left_out: int, size: int, gap: int) -> list[Line]:
+    """A full row that ends in how many items found no room, which may cost it another one."""
+    while True:
+        mark = (Span(f"+{left_out} more", "muted"),)
+        if len(row) == 1 or _packed_width([*row, mark], gap) <= size:
+            return [*row, mark]
+        row, left_out = row[:-1], left_out + 1
+
+
+def wrap(text: str, size: int, rows: int = 1000) -> list[str]:
+    """Words on lines of at most ``size`` cells; the last of ``rows`` lines is cut with a mark."""
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if len(joined) <= size or not lines[-1]:
+            lines[-1] = joined
+        else:
+            lines.append(word)
+    if len(lines) > rows:
+        lines = [*lines[: rows - 1], " ".join(lines[rows - 1 :])]
+    return [cut(line, size) for line in lines]
+
+
+_ASCII = str.maketrans(
+    {
+        "–": "-", "—": "-", "…": "~", "·": ".", "•": "*", "×": "x", "°": " ", "µ": "u",
+        "≥": ">", "≤": "<", "→": ">", "←": "<", "↑": "^", "↓": "v", "▸": ">", "▲": "^", "▼": "v",
+        "─": "-", "━": "=", "╸": "=", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "├": "+", "┤": "+",
+        "┬": "+", "┴": "+", "┼": "+", "┌": "+", "┐": "+", "└": "+", "┘": "+",
+        "▁": "_", "▂": ".", "▃": "-", "▄": "=", "▅": "+", "▆": "*", "▇": "%", "█": "#",
+    }
+)  # fmt: skip
+
+
+def to_ascii(line: Line) -> Line:
+    """The same line for a terminal or font without Unicode: every character stays one cell."""
+    return tuple(span if span.text.isascii() else span._replace(text=_to_ascii(span.text)) for span in line)
+
+
+@functools.lru_cache(maxsize=4096)
+def _to_ascii(text: str) -> str:
+    return "".join(c if c.isascii() else _dots(c) for c in text.translate(_ASCII))
+
+
+def _dots(character: str) -> str:
+    """A braille cell as a character of about its weight; ``?`` for any other."""
+    code = ord(character)
+    return " .:|#"[(bin(code - 0x2800).count("1") + 1) // 2] if 0x2800 <= code <= 0x28FF else "?"

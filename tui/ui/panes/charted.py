@@ -1,0 +1,76 @@
+"""Filled charts side by side, each with its name, its figure now and its range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.model.units import count
+from tui.ui.charts import area, nice_top
+from tui.ui.lines import Line, Span, beside, fit, width
+from tui.ui.view import figure
+from tui.ui.words import elapsed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tui.ui.view import View
+
+STEP_S = 10.0
+GAP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One quantity over time.
+
+    Args:
+        name: with its unit.
+        now: the newest figure, as shown.
+        scopes: whose series; several are added, or averaged.
+        signal: the series' name.
+        top: the fixed upper edge; None: the next round figure above what was seen.
+        scale: what stored values are multiplied by.
+        mean: average over the scopes instead of their sum.
+        hot: the figure is what made the verdict.
+        stale: the figure is old.
+    """
+
+    name: str
+    now: str
+    scopes: Sequence[str]
+    signal: str
+    top: float | None = None
+    scale: float = 1.0
+    mean: bool = False
+    hot: bool = False
+    stale: bool = False
+
+
+def charts(view: View, wanted: Sequence[Chart], size: int, height: int) -> list[Line]:
+    """A line of names over ``height - 1`` rows of charts, as many of them as the width holds."""
+    shown = wanted[: max(1, size // 24)]
+    each = (size - GAP * (len(shown) - 1)) // len(shown)
+    blocks = [_block(view, chart, each, height) for chart in shown]
+    gap = Span(" " * GAP)
+    lines: list[Line] = []
+    for parts in zip(*blocks, strict=True):
+        line = list(parts[0])
+        for part in parts[1:]:
+            line += [gap, *part]
+        lines.append(tuple(line))
+    return lines
+
+
+def _block(view: View, chart: Chart, size: int, height: int) -> list[Line]:
+    step = max(STEP_S, 2 * view.snapshot.interval_s)
+    values = view.trends.joined(tuple(chart.scopes), chart.signal, 2 * size, step, view.now, mean=chart.mean)
+    if chart.scale != 1.0:
+        values = tuple(None if value is None else value * chart.scale for value in values)
+    top = chart.top if chart.top is not None else nice_top(values)
+    name = (Span(f"{chart.name} ", "label"), figure(chart.now, hot=chart.hot, stale=chart.stale))
+    for text in (f"0-{count(top)}, {elapsed(2 * size * step)}", f"0-{count(top)}", ""):
+        if width(name) + len(text) + 2 <= size:
+            break
+    first = beside(name, (Span(text, "muted"),), size)
+    return [first, *(fit((Span(row, "spark"),), size) for row in area(values, height - 1, top))]

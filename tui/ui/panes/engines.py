@@ -1,0 +1,161 @@
+"""The engines: a row each, then tokens, queue and KV cache over time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.model.status import SourceState
+from tui.model.units import DASH, count, ratio_as_percent, seconds
+from tui.ui.lines import Line, Span, cut, fit, left, narrow, width
+from tui.ui.panes.charted import Chart, charts
+from tui.ui.panes.engine_plots import plots
+from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row
+from tui.ui.table import Column, choose, head, noted, row
+from tui.ui.view import is_hot, urgent_first
+from tui.ui.words import engine_name, engine_reason, model_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tui.model.readings import RankReading
+    from tui.ui.view import View
+
+
+def title(view: View) -> Line:
+    """The title with how many there are."""
+    n = len(view.snapshot.engines)
+    count_text = f"  {n}" if n else ""
+    return (Span("3 ", "muted"), Span("ENGINES", "title"), Span(count_text, "muted"))
+
+
+def body(view: View, size: int, height: int) -> list[Line]:
+    """The table, then charts of each engine as far as there is room."""
+    rows = [Row(engine, view) for engine in urgent_first(view)]
+    if not rows:
+        return _nothing(view, size)
+    full = view.mode.full == "engines"
+    chosen = choose(FULL if full else COLUMNS, size)
+    lines = [head(chosen), *_table(chosen, rows, size, len(rows) if full else height - 1)]
+    if full:
+        for item in rows:
+            lines += [(), *_details(item, size), *plots(view, item.engine.url, size)]
+        return lines
+    room = (height - len(lines)) // len(rows)
+    if room >= 4:
+        for item in rows:
+            name = (Span(engine_name(item.engine), "text"), Span(f"  {model_name(item.engine)}", "muted"))
+            lines += [(), *([fit(name, size)] if len(rows) > 1 else [])]
+            lines += charts(view, _charts(item), size, min(room - (2 if len(rows) > 1 else 1), 9))
+    return lines
+
+
+def flat(view: View, size: int, height: int) -> list[Line]:
+    """A table where there is room for its head, else a line an engine with the names in it."""
+    mark = Span("▸" if view.mode.focused == "engines" else " ", "focus")
+    rows = [Row(engine, view) for engine in urgent_first(view)]
+    room = size - 1
+    if not rows:
+        lines = _nothing(view, room)
+    elif height >= min(len(rows) + 1, 4):
+        chosen = choose(COLUMNS, room)
+        lines = [head(chosen), *_table(chosen, rows, room, height - 1)]
+    else:
+        chosen = choose(INLINE, room)
+        lines = _table(chosen, rows, room, height)
+    return [(mark, *line) for line in lines[:height]]
+
+
+def _nothing(view: View, size: int) -> list[Line]:
+    if not view.snapshot.discovery_done:
+        return [(Span("looking for engines on this host…", "muted"),)]
+    lines: list[Line] = [
+        (Span("no engine found", "text"),),
+        (Span("start one here, or name it: infertop http://HOST:PORT", "muted"),),
+    ]
+    together = (*lines[0], Span("  "), *lines[1])
+    return [together] if width(together) <= size else [fit(line, size) for line in lines]
+
+
+def _table(chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int) -> list[Line]:
+    """A line an engine, the most urgent first."""
+    if len(rows) <= room:
+        return [_line(chosen, item, size) for item in rows]
+    shown = rows[: max(1, room - 1)]
+    lines = [_line(chosen, item, size) for item in shown]
+    if room > 1:
+        return [*lines, (Span(f"+{len(rows) - len(shown)} more", "muted", "fill('engines')"),)]
+    more = Span(f" +{len(rows) - 1} more", "muted")
+    return [(*fit(lines[0], size - len(more.text)), more)]
+
+
+def _line(chosen: Sequence[tuple[Column[Row], int]], item: Row, size: int) -> Line:
+    """The row, or instead of figures that cannot be shown why that is."""
+    status = item.engine.engine.status
+    reading = item.reading
+    if status.state is SourceState.PENDING:
+        note = Span("reading…", "muted")
+    elif not item.shows_figures or reading is None:
+        seen = f"; last seen {seconds(status.age_s)} ago" if status.age_s is not None else ""
+        note = Span(engine_reason(status.reason, item.engine.url) + seen, "hot")
+    elif reading.reason is not None:
+        note = Span(engine_reason(reading.reason, item.engine.url), "text")
+    else:
+        return row(chosen, item)
+    heads = 2 if len(chosen) > 1 and chosen[1][0].head == "state" else 1
+    return noted(chosen, item, heads, note, size)
+
+
+def _charts(item: Row) -> list[Chart]:
+    def chart(name: str, form: Callable[[float | None], str], signal: str, *also: str) -> Chart:
+        value = item.get(signal) if item.shows_figures else None
+        hot = is_hot(item.view, item.engine.url, (signal, *also), value)
+        return Chart(name, form(value), [item.engine.url], signal, hot=hot, stale=item.stale)
+
+    kv = chart("kv %", ratio_as_percent, "kv_usage", "kv_usage_max")
+    return [
+        chart("tok/s", count, "gen_tok_s"),
+        chart("waiting", count, "waiting"),
+        replace(kv, top=100.0, scale=100.0),
+    ]
+
+
+def _details(item: Row, size: int) -> list[Line]:
+    """What a zoomed engine tells beside its figures."""
+    name = (Span(f"{engine_name(item.engine)}  {model_name(item.engine)}   ", "text"),)
+    reading = item.reading
+    if reading is None:
+        return [fit(name, size)]
+    heartbeat = seconds(reading.since_last_step_s)
+    facts = {
+        "version": narrow(reading.version or ""),
+        "seats": count(reading.max_num_seqs),
+        "kv tokens": count(reading.kv_capacity_tokens),
+        "heartbeat": DASH if heartbeat == DASH else f"{heartbeat} ago",
+        "restarts seen": str(reading.restarts or ""),
+        "pid": str(item.engine.processes[0].pid) if item.engine.processes else "",
+    }
+    first: Line = name
+    for label, value in facts.items():
+        if value and value != DASH:
+            first = (*first, Span(f"{label} ", "label"), Span(f"{value}   "))
+    lines = [fit(first, size)]
+    if reading.waiting_by_reason:
+        reasons = sorted(reading.waiting_by_reason.items())
+        lines.append(_labelled("waiting for", [f"{narrow(why)} {count(n)}" for why, n in reasons], size))
+    if len(reading.ranks) > 1:
+        lines.append(_labelled("ranks", [_rank(rank) for rank in reading.ranks], size))
+    for missing in reading.missing:
+        enable = f" ({narrow(missing.enable)})" if missing.enable else ""
+        text = f"{left(narrow(missing.field), 18)} {narrow(missing.why)}{enable}"
+        lines.append(_labelled("not known", [text], size))
+    return lines
+
+
+def _rank(rank: RankReading) -> str:
+    kv = ratio_as_percent(rank.kv_usage)
+    return f"{narrow(rank.rank)}: run {count(rank.running)} wait {count(rank.waiting)} kv {kv}%"
+
+
+def _labelled(label: str, texts: list[str], size: int) -> Line:
+    return (Span(f"{label} ", "label"), Span(cut("  ".join(texts), size - len(label) - 1), "muted"))

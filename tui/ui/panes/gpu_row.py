@@ -1,0 +1,156 @@
+"""One GPU as a row: what each column shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.model.units import DASH, gib, number, percent
+from tui.ui.charts import area, meter
+from tui.ui.lines import Line, Span
+from tui.ui.table import Column
+from tui.ui.view import figure, is_hot
+from tui.ui.words import THROTTLES, gpu_kind, gpu_name
+
+if TYPE_CHECKING:
+    from tui.model.readings import GpuReading
+    from tui.ui.view import View
+
+SPARK_S = 5.0
+"""Seconds a dot of the small charts stands for, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One device in its picture."""
+
+    gpu: GpuReading
+    view: View
+    stale: bool
+
+    @property
+    def scope(self) -> str:
+        """The device's series."""
+        return f"gpu:{self.gpu.uuid or self.gpu.index}"
+
+
+def _figure(item: Row, text: str, value: float | None, *signals: str) -> Span:
+    return figure(text, hot=is_hot(item.view, None, signals, value), stale=item.stale)
+
+
+def _bar(item: Row, ratio: float | None, size: int) -> Line:
+    filled, rest = meter(ratio, size)
+    return (Span(filled, "stale" if item.stale else "bar"), Span(rest, "trough"))
+
+
+def _of(item: Row, text: str, size: int) -> Span:
+    """What a figure is a part of."""
+    return Span(f"/{text}".ljust(size), "stale" if item.stale else "muted")
+
+
+def _sm_ratio(gpu: GpuReading) -> float | None:
+    return None if gpu.sm_pct is None else gpu.sm_pct / 100
+
+
+def mem_ratio(gpu: GpuReading) -> float | None:
+    """Memory in use, 0-1."""
+    if gpu.mem_used_mib is None or not gpu.mem_total_mib:
+        return None
+    return gpu.mem_used_mib / gpu.mem_total_mib
+
+
+def _memory(item: Row) -> Line:
+    used = gib(item.gpu.mem_used_mib)
+    total = number(None if item.gpu.mem_total_mib is None else item.gpu.mem_total_mib / 1024)
+    return (
+        _figure(item, used, item.gpu.mem_used_mib, "mem_used_mib", "mem_used_pct"),
+        _of(item, total, 4),
+    )
+
+
+def _power(item: Row) -> Line:
+    return (
+        _figure(item, number(item.gpu.power_w), item.gpu.power_w, "power_w"),
+        _of(item, number(item.gpu.power_limit_w), 5),
+    )
+
+
+def _throttle(item: Row) -> Span:
+    """Active clocks event reasons; text, for a power cap alone is no trouble."""
+    reasons = item.gpu.throttle
+    if reasons is None:
+        return Span(DASH, "muted")
+    words = [THROTTLES[name] for name in reasons if name in THROTTLES]
+    hot = any(
+        evidence.signal == "throttle"
+        for verdict in item.view.judgement.verdicts
+        if verdict.verdict == "power_thermal"
+        for evidence in verdict.evidence
+    )
+    return Span(" ".join(dict.fromkeys(words)), "hot" if hot and words else "text")
+
+
+def _spark(item: Row, count: int) -> Span:
+    step = max(SPARK_S, 2 * item.view.snapshot.interval_s)
+    values = item.view.trends.steps(item.scope, "sm_pct", 2 * count, step, item.view.now)
+    return Span(area(values, 1, 100.0)[0], "spark")
+
+
+def _pcie(gpu: GpuReading) -> str:
+    now = f"{number(gpu.pcie_gen)}x{number(gpu.pcie_width)}"
+    most = f"{number(gpu.pcie_gen_max)}x{number(gpu.pcie_width_max)}"
+    return now if now == most else f"{now} of {most}"
+
+
+_INDEX: Column[Row] = Column("#", 2, lambda r: Span(str(r.gpu.index), "label"))
+_NAME: Column[Row] = Column("GPU", 4, lambda r: Span(gpu_kind(r.gpu.name)), grow=9, to_left=True, rank=2)
+_SM: Column[Row] = Column(
+    "SM%", 4, lambda r: _figure(r, percent(r.gpu.sm_pct), r.gpu.sm_pct, "sm_pct", "gpu_sm_pct")
+)
+_BUS: Column[Row] = Column(
+    "bw%", 4, lambda r: _figure(r, percent(r.gpu.mem_ctrl_pct), r.gpu.mem_ctrl_pct, "mem_ctrl_pct"), rank=4
+)
+_MEMORY: Column[Row] = Column("mem GiB ", 10, _memory)
+_POWER: Column[Row] = Column("power W ", 9, _power, rank=3)
+_TEMP: Column[Row] = Column(
+    "°C", 3, lambda r: _figure(r, number(r.gpu.temp_c), r.gpu.temp_c, "temp_c"), rank=3
+)
+_LIMIT: Column[Row] = Column("limit", 5, _throttle, rank=5, grow=9, to_left=True)
+
+COLUMNS: tuple[Column[Row], ...] = (
+    _INDEX,
+    _NAME,
+    _SM,
+    Column("", 6, lambda r: _bar(r, _sm_ratio(r.gpu), 6), rank=7),
+    _BUS,
+    _MEMORY,
+    Column("", 6, lambda r: _bar(r, mem_ratio(r.gpu), 6), rank=8),
+    _POWER,
+    _TEMP,
+    _LIMIT,
+    Column("SM, 2 min", 12, lambda r: _spark(r, 12), rank=6, to_left=True),
+)
+
+FULL: tuple[Column[Row], ...] = (
+    _INDEX,
+    Column("GPU", 4, lambda r: Span(gpu_name(r.gpu.name)), grow=16, to_left=True, rank=2),
+    _SM,
+    Column("", 8, lambda r: _bar(r, _sm_ratio(r.gpu), 8), rank=7),
+    _BUS,
+    _MEMORY,
+    _POWER,
+    _TEMP,
+    Column("SM MHz", 6, lambda r: figure(number(r.gpu.clock_sm_mhz), stale=r.stale), rank=9),
+    Column("max", 5, lambda r: Span(number(r.gpu.clock_max_mhz), "muted"), rank=9),
+    Column("mem MHz", 7, lambda r: figure(number(r.gpu.clock_mem_mhz), stale=r.stale), rank=10),
+    Column("PCIe", 4, lambda r: Span(_pcie(r.gpu), "text"), rank=11, grow=11, to_left=True),
+    Column("ECC", 4, lambda r: _count(r.gpu.ecc_uncorrected), rank=11),
+    Column("Xid", 4, lambda r: _count(r.gpu.xid), rank=11),
+    _LIMIT,
+    Column("SM, 4 min", 24, lambda r: _spark(r, 24), rank=6, to_left=True),
+)  # fmt: skip
+
+
+def _count(value: int | None) -> Span:
+    """A count of errors: any is news."""
+    return Span(number(value), "warn" if value else "muted")

@@ -1,0 +1,81 @@
+"""The top line: which host, what is on it, the clock, and modes that must not be forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tui.model.units import number
+from tui.ui.lines import Line, Span, beside, narrow, width
+from tui.ui.words import PROBE_KINDS, gpu_kind, scope_name
+
+if TYPE_CHECKING:
+    from tui.ui.view import View
+
+
+def lines(view: View, size: int, height: int) -> list[Line]:
+    """The header, in one line."""
+    flags = _flags(view)
+    for facts in (_facts(view, 3), _facts(view, 2), _facts(view, 1), _facts(view, 0)):
+        for status in (_status(view), ()):
+            end = (*flags, *status, *((Span(" "),) if flags or status else ()))
+            if width(facts) + width(end) + 2 <= size:
+                return [beside(facts, end, size)][:height]
+    return [beside(_facts(view, 0), flags, size)][:height]
+
+
+def _facts(view: View, detail: int) -> Line:
+    snapshot = view.snapshot
+    gap = Span("  ")
+    clock = time.strftime("%H:%M:%S", time.localtime(snapshot.wall))
+    spans = [Span(" infertop", "title"), gap, Span(narrow(snapshot.hostname, 24) or "host", "value")]
+    if detail >= 1:
+        spans += [gap, Span(gpus(view), "muted")]
+    if detail >= 2:
+        n = len(snapshot.engines)
+        spans += [gap, Span(f"{n} engine{'' if n == 1 else 's'}", "muted")]
+    spans += [gap, Span(clock, "text")]
+    if detail >= 3:
+        spans += [gap, Span(f"{_interval(snapshot.interval_s)} s", "muted")]
+    return tuple(spans)
+
+
+def _interval(value: float) -> str:
+    return number(value, 0 if value == int(value) else 1)
+
+
+def gpus(view: View) -> str:
+    """Count and kind, e.g. ``8x H100``."""
+    reading = view.snapshot.gpus.reading
+    if reading is None or not reading.gpus:
+        return "no GPU" if view.snapshot.gpus.status.reason else "GPU –"
+    kinds = Counter(gpu_kind(gpu.name) for gpu in reading.gpus)
+    return " ".join(f"{n}x {kind}" for kind, n in kinds.most_common(2))
+
+
+def _flags(view: View) -> Line:
+    spans: list[Span] = []
+    if view.mode.notice:
+        spans += [Span(narrow(view.mode.notice, 60), "warn"), Span("  ")]
+    for shown, word in (
+        (view.snapshot.simulated, " SIMULATED "),
+        (view.mode.paused, " PAUSED "),
+    ):
+        if shown:
+            spans += [Span(word, "flag"), Span(" ")]
+    return tuple(spans)
+
+
+def _status(view: View) -> Line:
+    """Probes in one word; they are what a supervisor acts on."""
+    probes = [probe for engine in view.snapshot.engines for probe in engine.probes]
+    failing = [probe for probe in probes if probe.ok is False]
+    if failing:
+        first = failing[0]
+        more = f" +{len(failing) - 1}" if len(failing) > 1 else ""
+        text = f"! {PROBE_KINDS[first.kind]} probe fails {scope_name(first.url, view.snapshot)}{more}"
+        return (Span(text, "warn"),)
+    if any(probe.ok for probe in probes):
+        return (Span("probes ok", "muted"),)
+    return ()

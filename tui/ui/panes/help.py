@@ -1,0 +1,49 @@
+"""Every key, and what the abbreviations mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.ui.keys import KEYS
+from tui.ui.lines import Line, Span, wrap
+
+if TYPE_CHECKING:
+    from tui.ui.view import View
+
+_WORDS = (
+    ("SM%", "share of time in which any kernel ran; not how full the GPU was"),
+    ("bw%", "share of time in which the GPU's memory was being read or written"),
+    ("limit", "why clocks are held down: cap (power), hot, HOT (hardware), brake, slow"),
+    ("run, wait", "requests being decoded, and in the queue"),
+    ("kv%", "KV cache in use by live requests; full with nobody waiting is fine"),
+    ("hit%", "prompt tokens found in the prefix cache"),
+    ("pre/s", "preemptions: requests thrown out of the KV cache and computed again"),
+    ("ttft, itl", "time to first token, time between tokens; 95th percentile of the last window"),
+    ("tok/s", "generated tokens a second"),
+    ("pressure", "share of the last 10 s in which something waited for it (PSI, some)"),
+    ("– dim", "a dash is not known, never zero; a dim figure is old, its age stands beside it"),
+)
+
+
+def title(view: View) -> Line:
+    """The title."""
+    return (Span("HELP", "title"),)
+
+
+def body(view: View, size: int, height: int) -> list[Line]:
+    """As many lines as it takes: the pane scrolls."""
+    lines: list[Line] = []
+    for key in KEYS:
+        if key.help:
+            lines += _entry(key.shown, key.help, "key", size)
+    lines += [(), (Span("what the columns mean", "label"),)]
+    for word, meaning in _WORDS:
+        lines += _entry(word, meaning, "value", size)
+    return lines
+
+
+def _entry(word: str, text: str, role: str, size: int) -> list[Line]:
+    return [
+        (Span((word if index == 0 else "").ljust(11), role), Span(line))  # type: ignore[arg-type]
+        for index, line in enumerate(wrap(text, max(1, size - 11)))
+    ]

@@ -1,0 +1,146 @@
+"""What is wrong (or that nothing is), why, and what to do: the pane the eye must find first."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tui.ui.lines import Line, Span, cut, fit, flow, narrow, width, wrap
+from tui.ui.marks import LEVELS, badge, finding_line
+from tui.ui.panes.past import strip
+from tui.ui.view import QUIET, headline, others
+from tui.ui.words import READING, SHORT_VERDICTS, elapsed, model_name, scope_name
+
+if TYPE_CHECKING:
+    from tui.model.verdicts import Finding, Verdict
+    from tui.ui.view import View
+
+LABEL = 9
+"""Cells of the labels in front."""
+
+
+def title(view: View) -> Line:
+    """The title of the framed pane."""
+    return (Span("1 ", "muted"), Span("VERDICT", "title"))
+
+
+def body(view: View, size: int, height: int) -> list[Line]:
+    """Headline, reasons, advice and what else is wrong; the past 30 minutes on the last line."""
+    main = headline(view)
+    if main is None:
+        return [(Span(READING, "muted"),)]
+    rooms = _rooms(height)
+    found = [_headline(view, main, size)]
+    for label, content in (
+        ("because", _because(main, size - LABEL, rooms[0])),
+        ("do", _advice(main, size - LABEL, rooms[1])),
+        ("also", flow(_also(view, main), size - LABEL, rooms[2]) if rooms[2] else []),
+    ):
+        found += _labelled(label, content)
+    if height < 5:
+        return found[:height]
+    found = found[: height - 1]
+    found += [()] * (height - 1 - len(found))
+    past = (Span("past 30 min".ljust(LABEL + 4), "label"),)
+    return [*found, (*past, *strip(view, main.scope, size - width(past)))]
+
+
+def flat(view: View, size: int, height: int) -> list[Line]:
+    """The same for a screen without borders."""
+    mark = Span("▸" if view.mode.focused == "verdict" else " ", "focus")
+    return [(mark, *line) for line in body(view, size - 1, height)]
+
+
+def _rooms(height: int) -> tuple[int, int, int]:
+    """Lines for because, do and also, in a pane of this height."""
+    spare = max(0, height - 2) if height >= 5 else height - 1
+    return (
+        (1 if spare >= 1 else 0) + (1 if spare >= 4 else 0) + max(0, spare - 6),
+        (1 if spare >= 2 else 0) + (1 if spare >= 5 else 0),
+        (1 if spare >= 3 else 0) + (1 if spare >= 6 else 0),
+    )
+
+
+def _labelled(label: str, content: list[Line]) -> list[Line]:
+    return [
+        (Span((label if index == 0 else "").ljust(LABEL), "label"), *line)
+        for index, line in enumerate(content)
+    ]
+
+
+def _headline(view: View, main: Verdict, size: int) -> Line:
+    """As much of scope, model, confidence and time as fits, in that order of need."""
+    name = badge(main)
+    scope = scope_name(main.scope, view.snapshot)
+    model = next((model_name(e) for e in view.snapshot.engines if e.url == main.scope), "")
+    gap = Span("   " if size >= 100 else "  ")
+    for ends in _endings(view, main):
+        line: Line = (name, gap, Span(scope, "value"))
+        tail = tuple(span for part in ends if part for span in (gap, *part))
+        room = size - width(line) - width(tail) - 1
+        if room >= 0:
+            # half a model name says little: it is shown where most of it fits
+            if model and room >= min(len(model), 14):
+                line = (*line, Span(f" {cut(model, min(room, 32))}", "text"))
+            return (*line, *tail)
+    return fit((name,), size)
+
+
+def _endings(view: View, main: Verdict) -> list[tuple[Line, ...]]:
+    """What may follow the scope, from the fullest to nothing."""
+    changing: Line = ()
+    if main.state == "changing":
+        to = f" to {SHORT_VERDICTS[main.changing_to]}" if main.changing_to else ""
+        changing = (Span(f"changing{to}", "notice"),)
+    sure = Span(main.confidence, "text")
+    if main.since is None:
+        return [((Span("confidence ", "label"), sure), changing), ((sure,), changing), (changing,), ()]
+    lasts = elapsed(view.snapshot.wall - main.since)
+    clock = time.strftime("%H:%M:%S", time.localtime(main.since))
+    since = Span("since ", "label")
+    return [
+        ((Span("confidence ", "label"), sure), (since, Span(f"{clock} ({lasts})")), changing),
+        ((sure,), (since, Span(lasts)), changing),
+        ((sure,), (Span(lasts, "muted"),), changing),
+        ((Span(lasts, "muted"),),),
+        (),
+    ]
+
+
+def _because(main: Verdict, size: int, rows: int) -> list[Line]:
+    items: list[Line] = [(Span(narrow(evidence.text)),) for evidence in main.evidence if evidence.text]
+    items += [
+        (Span(f"{'' if index else 'not known: '}{narrow(what)}", "muted"),)
+        for index, what in enumerate(main.missing)
+    ]
+    return flow(items, size, rows) if rows else []
+
+
+def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
+    if not rows or not main.advice:
+        return []
+    return [(Span(line, "text"),) for line in wrap("; ".join(map(narrow, main.advice)), size, rows)]
+
+
+def _also(view: View, main: Verdict) -> list[Line]:
+    """What else an operator should know: the verdict's own side remarks, other scopes, findings."""
+    items: list[Line] = []
+    if main.secondary:
+        names = ", ".join(SHORT_VERDICTS[name] for name in main.secondary)
+        items.append((Span("secondary ", "label"), Span(names)))
+    for verdict in others(view):
+        scope = scope_name(verdict.scope, view.snapshot)
+        if verdict.verdict in QUIET:
+            continue
+        items.append((Span("! ", "warn"), Span(f"{scope} {narrow(verdict.title).lower()}", "text")))
+    items += [finding_line(finding) for finding in _worst_first(view.judgement.findings)]
+    items += [
+        (Span(f"{scope_name(v.scope, view.snapshot)} {narrow(v.title).lower()}", "muted"),)
+        for v in others(view)
+        if v.verdict in QUIET
+    ]
+    return items
+
+
+def _worst_first(findings: tuple[Finding, ...]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: LEVELS.index(finding.level))

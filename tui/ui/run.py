@@ -1,0 +1,54 @@
+"""Runs the screen, and leaves the terminal as it was found."""
+
+from __future__ import annotations
+
+import contextlib
+import locale
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.ui.app import MonitorApp, ScreenOptions
+
+if TYPE_CHECKING:
+    from tui.model.settings import Config
+    from tui.ui.feed import Feed
+
+_OFF = (1000, 1002, 1003, 1015, 1016, 1006, 1004, 2004, 2048)
+"""Private modes: mouse reports in all their forms, focus reports, bracketed paste, resize reports."""
+AFTERCARE = "".join(f"\x1b[?{mode}l" for mode in _OFF) + "\x1b[?7h\x1b[?25h\x1b[0m"
+"""Those off; autowrap and cursor on; no style."""
+
+
+def run_screen(feed: Feed, config: Config, options: ScreenOptions | None = None) -> int:
+    """Show the live screen until the operator leaves.
+
+    Args:
+        feed: what is shown; it is started and stopped here.
+        config: the settings in force.
+        options: about this terminal; by default what the environment says (``NO_COLOR``).
+
+    Returns:
+        the exit status: 0, or 1 after a fault in the program itself.
+    """
+    if options is None:
+        options = ScreenOptions(no_color=bool(os.environ.get("NO_COLOR")))
+    if not _unicode():
+        config = replace(config, screen=replace(config.screen, ascii=True))
+    app = MonitorApp(feed, config, options)
+    try:
+        app.run(mouse=options.mouse)
+    finally:
+        _care_for_terminal()
+    return app.return_code or 0
+
+
+def _unicode() -> bool:
+    return locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "") == "utf8"
+
+
+def _care_for_terminal() -> None:
+    """Switch off once more what a terminal may have missed while it was being left (textual#4418)."""
+    with contextlib.suppress(OSError):  # it may be gone
+        if os.isatty(2):
+            os.write(2, AFTERCARE.encode())

@@ -1,0 +1,86 @@
+"""Rows in fixed columns: numbers stand right so that they do not dance, the least needed columns go first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from tui.ui.lines import Line, Span, cut, fit, left, right, width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[R]):
+    """One column.
+
+    Args:
+        head: its heading.
+        size: cells; the least number of them where ``grow`` is set.
+        cell: what it shows of a row.
+        rank: columns with the highest rank are dropped first where the width does not hold all.
+        grow: the most cells it may take of what is left over; 0 keeps ``size``.
+        to_left: text; numbers stand right.
+    """
+
+    head: str
+    size: int
+    cell: Callable[[R], Span | Line]
+    rank: int = 0
+    grow: int = 0
+    to_left: bool = False
+
+
+GAP = " "
+
+
+def choose(columns: Sequence[Column[R]], size: int) -> list[tuple[Column[R], int]]:
+    """The columns that fit ``size`` cells, and how wide each is."""
+    kept = list(columns)
+    while len(kept) > 1 and sum(column.size + 1 for column in kept) - 1 > size:
+        kept.remove(max(kept, key=lambda column: column.rank))
+    spare = max(0, size - (sum(column.size + 1 for column in kept) - 1))
+    sizes = []
+    for column in kept:
+        extra = min(spare, max(0, column.grow - column.size))
+        spare -= extra
+        sizes.append(column.size + extra)
+    return list(zip(kept, sizes, strict=True))
+
+
+def head(chosen: Sequence[tuple[Column[R], int]]) -> Line:
+    """The line of headings."""
+    words = [(left if c.to_left else right)(c.head, size) for c, size in chosen]
+    return (Span(GAP.join(words), "label"),)
+
+
+def row(chosen: Sequence[tuple[Column[R], int]], item: R) -> Line:
+    """The line of one row."""
+    spans: list[Span] = []
+    for column, size in chosen:
+        if spans:
+            spans.append(Span(GAP))
+        cell = column.cell(item)
+        if isinstance(cell, Span):
+            pad = left if column.to_left else right
+            spans.append(cell._replace(text=pad(cell.text, size)))
+        else:
+            spans.extend(_padded(cell, size, column.to_left))
+    return tuple(spans)
+
+
+def noted(chosen: Sequence[tuple[Column[R], int]], item: R, heads: int, note: Span, size: int) -> Line:
+    """A row whose figures cannot be shown: its first ``heads`` columns, then why, over the rest."""
+    start = row(chosen[:heads], item)
+    room = size - sum(len(span.text) for span in start) - 1
+    return (*start, Span(GAP), note._replace(text=cut(note.text, room)))
+
+
+def _padded(cell: Line, size: int, to_left: bool) -> Line:
+    pad = max(0, size - width(cell))
+    if not pad:
+        return fit(cell, size)
+    return (*cell, Span(" " * pad)) if to_left else (Span(" " * pad), *cell)

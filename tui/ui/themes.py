@@ -1,0 +1,140 @@
+"""Themes from TOML files: checked before Textual sees them, a bad one reported and left out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from rich.style import Style
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+import tui
+from tui.config._toml import TOMLDecodeError, loads
+from tui.model.text import clean
+from tui.ui.lines import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ROLES: tuple[Role, ...] = get_args(Role)
+COLORS = (
+    "background", "foreground", "surface", "panel", "primary", "secondary", "accent", "warning",
+    "error", "success",
+)  # fmt: skip
+_ATTRIBUTES = ("bold", "dim", "italic", "underline", "reverse")
+_MOST_BYTES = 65536
+
+
+class ThemeError(Exception):
+    """What is wrong with a theme file, by file and key."""
+
+
+@dataclass(frozen=True)
+class ScreenTheme:
+    """A theme: Textual's colours, and the style of each role."""
+
+    name: str
+    textual: Theme
+    styles: Mapping[Role, Style]
+
+
+def directories() -> list[Path]:
+    """Where themes are looked for: those shipped with the program, then the user's, which win."""
+    package = Path(tui.__file__).parent
+    packaged = package / "_themes"
+    shipped = packaged if packaged.is_dir() else package.parent / "themes"
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return [shipped, (Path(base) if base else Path.home() / ".config") / "infertop" / "themes"]
+
+
+def load_all(places: Iterable[Path]) -> tuple[dict[str, ScreenTheme], list[str]]:
+    """Every theme by name, a later one in place of an earlier of its name; and what was left out, and why."""
+    themes: dict[str, ScreenTheme] = {}
+    faults: list[str] = []
+    for place in places:
+        for path in sorted(place.glob("*.toml")) if place.is_dir() else ():
+            try:
+                theme = parse(path.read_bytes()[:_MOST_BYTES].decode(), path.name)
+            except (ThemeError, OSError, UnicodeDecodeError) as error:
+                faults.append(clean(f"theme {path.name}: {error}"))
+            else:
+                themes[theme.name] = theme
+    return themes, faults
+
+
+def parse(text: str, name: str) -> ScreenTheme:
+    """A theme of TOML text.
+
+    Raises:
+        ThemeError: not TOML, a key missing or unknown, a value that is no colour.
+    """
+    try:
+        document = loads(text)
+    except TOMLDecodeError as error:
+        raise ThemeError(str(error)) from None
+    called = document.get("name", name.removesuffix(".toml"))
+    dark = document.get("dark", True)
+    if not isinstance(called, str) or not called or clean(called, 40) != called:
+        raise ThemeError("name: expected a short text")
+    if not isinstance(dark, bool):
+        raise ThemeError("dark: expected true or false")
+    if unknown := set(document) - {"name", "dark", "colors", "roles"}:
+        raise ThemeError(f"{sorted(unknown)[0]}: unknown key")
+    colors = _table(document, "colors", COLORS)
+    roles = _table(document, "roles", ROLES)
+    for key, value in colors.items():
+        _color(value, f"colors.{key}")
+    ground = _color(colors["background"], "colors.background")
+    styles: dict[Role, Style] = {role: _style(roles[role], f"roles.{role}", ground) for role in ROLES}
+    return ScreenTheme(called, Theme(name=called, dark=dark, **colors), styles)
+
+
+def _table(document: Mapping[str, Any], key: str, names: tuple[str, ...]) -> dict[str, Any]:
+    table = document.get(key)
+    if not isinstance(table, dict):
+        raise ThemeError(f"{key}: expected a table")
+    for name in names:
+        if not isinstance(table.get(name), str):
+            raise ThemeError(f"{key}.{name}: expected a text")
+    if unknown := set(table) - set(names):
+        raise ThemeError(f"{key}.{sorted(unknown)[0]}: unknown key")
+    return table
+
+
+def _color(text: str, key: str) -> Color:
+    try:
+        return Color.parse(text)
+    except ColorParseError:
+        raise ThemeError(f"{key}: {clean(text, 40)!r} is no colour") from None
+
+
+def _style(text: str, key: str, ground: Color) -> Style:
+    """A style of ``[attribute ...] [colour] [on colour]``; without a ground of its own it has the theme's."""
+    words = text.split()
+    rest = [word for word in words if word not in _ATTRIBUTES]
+    if "on" in rest:
+        place = rest.index("on")
+        fore, back = rest[:place], rest[place + 1 :]
+        if len(back) != 1:
+            raise ThemeError(f"{key}: expected a colour behind 'on'")
+        ground = _color(back[0], key)
+    else:
+        fore = rest
+    if len(fore) > 1:
+        raise ThemeError(f"{key}: expected attributes, a colour, and 'on' a colour")
+
+    def has(attribute: str) -> bool | None:
+        return True if attribute in words else None
+
+    return Style(
+        color=_color(fore[0], key).rich_color if fore else None,
+        bgcolor=ground.rich_color,
+        bold=has("bold"),
+        dim=has("dim"),
+        italic=has("italic"),
+        underline=has("underline"),
+        reverse=has("reverse"),
+    )

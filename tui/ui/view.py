@@ -1,0 +1,125 @@
+"""What the panes draw from: one frozen picture of the host, and how the operator wants to see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from tui.model.settings import Thresholds
+from tui.model.units import DASH
+from tui.model.verdicts import CALM, VerdictName
+from tui.ui.lines import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tui.model.snapshot import EngineView, HostSnapshot
+    from tui.model.verdicts import Evidence, Judgement, Verdict
+    from tui.ui.charts import Trends
+
+PaneName = Literal["header", "verdict", "gpus", "engines", "host", "probes", "help", "footer"]
+PANES: tuple[PaneName, ...] = ("verdict", "gpus", "engines", "host", "probes")
+"""Those that can be focused and zoomed, by the digit that jumps to them."""
+
+QUIET = CALM
+"""Verdicts that are no news."""
+TRANSIENT = frozenset(("loading", "draining", "unknown"))
+"""Verdicts that call for attention, not for alarm."""
+
+_WORST_FIRST = [
+    *(name for name in get_args(VerdictName) if name not in (*CALM, "unknown")),
+    "unknown",
+    "healthy",
+    "idle",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How the operator wants to see it."""
+
+    full: PaneName | None = None
+    """The pane that fills the screen."""
+    focused: PaneName | None = None
+    framed: bool = True
+    """Panes with borders; else a stack of plain lines."""
+    paused: bool = False
+    notice: str = ""
+    """One line for the header: what went wrong in the screen itself."""
+    plots: bool = False
+    """The plotting library is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything a pane may show."""
+
+    snapshot: HostSnapshot
+    judgement: Judgement
+    trends: Trends
+    timelines: Mapping[str, Sequence[tuple[float, str]]] = field(default_factory=dict)
+    mode: Mode = Mode()
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self.snapshot.taken_at
+
+
+def severity(name: str) -> int:
+    """0 is the worst: availability, bottlenecks, unknown, healthy, idle."""
+    return _WORST_FIRST.index(name) if name in _WORST_FIRST else len(_WORST_FIRST)
+
+
+def headline(view: View) -> Verdict | None:
+    """The verdict that the eye must find: the worst; of equals an engine's before the host's."""
+    verdicts = view.judgement.verdicts
+    if not verdicts:
+        return None
+    return min(verdicts, key=lambda verdict: (severity(verdict.verdict), verdict.scope == "host"))
+
+
+def others(view: View) -> list[Verdict]:
+    """The verdicts that are not the headline, worst first."""
+    first = headline(view)
+    return sorted((v for v in view.judgement.verdicts if v is not first), key=lambda v: severity(v.verdict))
+
+
+def urgent_first(view: View) -> list[EngineView]:
+    """Engines by how bad their verdict is; equals keep their order, so that rows do not dance."""
+    ranks = {verdict.scope: severity(verdict.verdict) for verdict in view.judgement.verdicts}
+    return sorted(view.snapshot.engines, key=lambda engine: ranks.get(engine.url, 0))
+
+
+def is_hot(view: View, scope: str | None, signals: Sequence[str], value: float | None) -> bool:
+    """Whether a figure is what made a verdict: those are tinted, and nothing else is.
+
+    Args:
+        view: the picture.
+        scope: whose figure it is; None: any verdict's (a GPU belongs to no single engine).
+        signals: the names under which rules call it.
+        value: the figure; it must be past the threshold itself.
+    """
+    if value is None:
+        return False
+    return any(
+        evidence.signal in signals and _exceeds(evidence, value)
+        for verdict in view.judgement.verdicts
+        if verdict.verdict not in QUIET and scope in (None, verdict.scope)
+        for evidence in verdict.evidence
+    )
+
+
+def _exceeds(evidence: Evidence, value: float) -> bool:
+    limit = evidence.threshold
+    if isinstance(limit, str) or limit is None:
+        return False
+    return value >= limit if evidence.comparison == ">=" else evidence.comparison == ">" and value > limit
+
+
+def figure(text: str, *, hot: bool = False, stale: bool = False) -> Span:
+    """A figure in its cell: unknown is muted, an old one dim, one that made the verdict tinted."""
+    if text == DASH:
+        return Span(text, "muted")
+    return Span(text, "stale" if stale else "hot" if hot else "value")
