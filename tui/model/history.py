@@ -45,6 +45,17 @@ class Series:
         """Points at or after an instant, oldest first."""
         return self._slice(max(len(self._times) - len(self), bisect.bisect_left(self._times, at)))
 
+    def known(self, since: float) -> list[float]:
+        """Values at or after an instant, gaps left out, oldest first."""
+        start = max(len(self._times) - len(self), bisect.bisect_left(self._times, since))
+        return [value for value in self._values[start:] if value == value]  # a gap is NaN, unequal to itself
+
+    def thinned(self, before: float, step: int) -> list[float]:
+        """Every ``step``-th point before an instant, gaps left out, oldest first."""
+        first = len(self._times) - len(self)
+        end = bisect.bisect_left(self._times, before)
+        return [value for value in self._values[first:end:step] if value == value]  # as above
+
     def last(self) -> float | None:
         """The newest value; None for a gap or an empty series."""
         return None if not self._values or math.isnan(self._values[-1]) else self._values[-1]
@@ -82,7 +93,7 @@ class History:
     def values(self, scope: str, signal: str, since: float) -> list[float]:
         """Known values at or after an instant, oldest first."""
         series = self._series.get((scope, signal))
-        return [] if series is None else [v for _, v in series.since(since) if v is not None]
+        return [] if series is None else series.known(since)
 
     def forget(self, scope: str) -> None:
         """Drop every series of a scope that has gone."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tui.model.settings import Slo, Thresholds
-    from tui.model.verdicts import Evidence, VerdictName
+    from tui.model.verdicts import VerdictName
     from tui.verdict.outcome import Rule
     from tui.verdict.picture import Picture
 
@@ -54,53 +54,87 @@ def judge(picture: Picture, thresholds: Thresholds, slo: Slo) -> Verdict:
     return assess(picture, thresholds, slo).verdict
 
 
-def assess(picture: Picture, thresholds: Thresholds, slo: Slo, rules: tuple[Rule, ...] = RULES) -> Assessment:
-    """All outcomes and the verdict of one picture."""
+def assess(
+    picture: Picture,
+    thresholds: Thresholds,
+    slo: Slo,
+    rules: tuple[Rule, ...] = RULES,
+    *,
+    explain: bool = False,
+) -> Assessment:
+    """All outcomes and the verdict of one picture.
+
+    Args:
+        picture: what was seen.
+        thresholds: the limits in force.
+        slo: the latency targets in force.
+        rules: those to ask.
+        explain: every outcome has its evidence, not only those behind the verdict.
+    """
     signals = Signals(picture, thresholds, slo)
-    outcomes: dict[VerdictName, Outcome] = {}
+    signals.explaining = explain
     errors: list[str] = []
-    for rule in rules:
-        try:
-            outcomes[rule.id] = rule.judge(signals)
-        except Exception as error:  # noqa: BLE001  # one faulty rule must not blind the others: it is a finding
-            errors.append(f"{rule.id}: {type(error).__name__}: {error}")
-            outcomes[rule.id] = Outcome("cannot_say", missing=(f"rule {rule.id}",))
-    return Assessment(picture, _verdict(signals, outcomes), outcomes, tuple(errors))
+    outcomes = {rule.id: _ask(rule, signals, errors) for rule in rules}
+    name, secondary = _main(outcomes)
+    if not explain:
+        signals.explaining = True
+        for rule in rules:
+            if rule.id == name or (name == "unknown" and outcomes[rule.id].state == "cannot_say"):
+                outcomes[rule.id] = _ask(rule, signals, errors)
+    verdict = _verdict(signals, outcomes, name, secondary)
+    return Assessment(picture, verdict, outcomes, tuple(errors))
 
 
-def _verdict(s: Signals, outcomes: Mapping[VerdictName, Outcome]) -> Verdict:
+def _ask(rule: Rule, signals: Signals, errors: list[str]) -> Outcome:
+    try:
+        return rule.judge(signals)
+    except Exception as error:  # noqa: BLE001  # one faulty rule must not blind the others: it is a finding
+        errors.append(f"{rule.id}: {type(error).__name__}: {error}")
+        return Outcome("cannot_say", missing=(f"rule {rule.id}",))
+
+
+def _main(outcomes: Mapping[VerdictName, Outcome]) -> tuple[VerdictName, tuple[VerdictName, ...]]:
     firing = [name for name, outcome in outcomes.items() if outcome.state == "fires"]
     name: VerdictName = min(firing, key=lambda name: _order(name, outcomes[name]), default="unknown")
-    secondary: tuple[VerdictName, ...] = tuple(n for n in CONSEQUENCES.get(name, ()) if n in firing)
     for cause in CAUSES.get(name, ()):
         if cause in firing:
-            name, secondary = cause, (name,)
-            break
-    calm = name in CALM
+            return cause, (name,)
+    return name, tuple(n for n in CONSEQUENCES.get(name, ()) if n in firing)
+
+
+def _verdict(
+    s: Signals,
+    outcomes: Mapping[VerdictName, Outcome],
+    name: VerdictName,
+    secondary: tuple[VerdictName, ...],
+) -> Verdict:
     outcome = outcomes[name] if name != "unknown" else _unknown(s, outcomes)
-    level = LEVELS.index(outcome.confidence)
     absent = _absent_sources(s, name)
     missing = [*outcome.missing, *absent]
-    if calm:
+    level = LEVELS.index(outcome.confidence)
+    if name in CALM:
         unsure = [m for other in outcomes.values() if other.state == "cannot_say" for m in other.missing]
         missing += unsure
-        if unsure:
+        disputed = any(o.state == "fires" for other, o in outcomes.items() if other not in CALM)
+        if unsure or disputed:
             level = min(level, LEVELS.index("medium"))
-    held = s.picture.held_s
-    brief = (
-        not calm and name in _HELD and not s.picture.live and held is not None and held < s.thresholds.hold_s
-    )
-    level = max(0, level - len(absent) - brief)
+    level = max(0, level - len(absent) - _brief(s, name))
     return Verdict(
         scope=s.picture.scope,
         verdict=name,
         title=TEXTS[name].title,
         secondary=secondary,
         confidence=LEVELS[level],
-        evidence=_distinct(outcome.evidence),
+        evidence=tuple(dict.fromkeys(outcome.evidence)),
         missing=tuple(dict.fromkeys(missing))[:MOST_MISSING],
         advice=advice(name, s.picture),
     )
+
+
+def _brief(s: Signals, name: VerdictName) -> bool:
+    """An observation of a bottleneck that has not lasted as long as the screen would wait."""
+    held = s.picture.held_s
+    return name in _HELD and not s.picture.live and held is not None and held < s.thresholds.hold_s
 
 
 _HELD = frozenset(rule.id for rule in RULES if rule.tier == "bottleneck")
@@ -135,14 +169,10 @@ def _absent_sources(s: Signals, name: VerdictName) -> list[str]:
         found.append("host")
     if not s.answers:
         found.append("probes")
-    if picture.engine is None and not s.all_refused:
+    if picture.engine is None and (not s.all_refused or name == "draining"):
         found.append(_named("engine", picture.engine_reason))
     return found
 
 
 def _named(source: str, reason: str | None) -> str:
     return f"{source} ({reason})" if reason else source
-
-
-def _distinct(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-    return tuple(dict.fromkeys(evidence))

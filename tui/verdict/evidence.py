@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from tui.model.units import count, number, seconds
 from tui.model.verdicts import Evidence
 from tui.verdict.gpu_signals import power_ratio, used_ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tui.model.readings import GpuReading, ProbeKind
     from tui.verdict.gpu_signals import Throttled
     from tui.verdict.signals import LatencyName, Signals
 
+
+P = ParamSpec("P")
+
+
+def _line(
+    make: Callable[Concatenate[Signals, P], Evidence | None],
+) -> Callable[Concatenate[Signals, P], Evidence | None]:
+    """Lines are made only for the outcomes that are shown: ranking them all needs none."""
+
+    @wraps(make)
+    def made(s: Signals, /, *args: P.args, **kwargs: P.kwargs) -> Evidence | None:
+        return make(s, *args, **kwargs) if s.explaining else None
+
+    return made
+
+
 # ---------------------------------------------------------------------------------------- engine
 
 
+@_line
 def running(s: Signals) -> Evidence | None:
     """Running requests, against the seats where those are known."""
     if s.running is None:
@@ -26,6 +46,7 @@ def running(s: Signals) -> Evidence | None:
     return Evidence("running", s.running, "", "=", s.seats, f"{text} of {count(s.seats)} seats")
 
 
+@_line
 def waiting(s: Signals) -> Evidence | None:
     """Waiting requests and where they are heading."""
     if s.waiting is None:
@@ -37,6 +58,7 @@ def waiting(s: Signals) -> Evidence | None:
     return Evidence("waiting", s.waiting, "", ">", 0.0, f"waiting {count(s.waiting)}{trend}")
 
 
+@_line
 def kv(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     """KV cache usage of the worst rank against a limit."""
     if s.kv is None:
@@ -44,6 +66,7 @@ def kv(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     return Evidence("kv_usage", s.kv, "", comparison, limit, f"kv {s.kv:.2f} (limit {limit:.2f})")
 
 
+@_line
 def preempting(s: Signals) -> Evidence | None:
     """Preemptions, retractions or pauses a second."""
     rate = s.preempting
@@ -53,6 +76,7 @@ def preempting(s: Signals) -> Evidence | None:
     return Evidence("preemptions_per_s", rate, "1/s", ">", 0.0, text)
 
 
+@_line
 def latency(s: Signals, name: LatencyName) -> Evidence | None:
     """One latency against its target."""
     known = s.latency.get(name)
@@ -64,6 +88,7 @@ def latency(s: Signals, name: LatencyName) -> Evidence | None:
     return Evidence(f"{name}_p95_s", value, "s", comparison, target, text)
 
 
+@_line
 def worst_latency(s: Signals) -> Evidence | None:
     """The latency that is furthest beyond (or nearest to) its target."""
     if not s.latency:
@@ -71,6 +96,7 @@ def worst_latency(s: Signals) -> Evidence | None:
     return latency(s, max(s.latency, key=lambda name: s.latency[name][0] / s.latency[name][1]))
 
 
+@_line
 def tokens(s: Signals) -> Evidence | None:
     """Generated tokens a second."""
     rate = s.engine.gen_tok_s if s.engine else None
@@ -79,6 +105,7 @@ def tokens(s: Signals) -> Evidence | None:
     return Evidence("gen_tok_s", rate, "tok/s", text=f"{count(rate)} tok/s generated")
 
 
+@_line
 def prompt_tokens(s: Signals) -> Evidence | None:
     """Prompt tokens a second."""
     rate = s.engine.prompt_tok_s if s.engine else None
@@ -87,6 +114,7 @@ def prompt_tokens(s: Signals) -> Evidence | None:
     return Evidence("prompt_tok_s", rate, "tok/s", text=f"{count(rate)} tok/s prompt")
 
 
+@_line
 def stalled(s: Signals) -> Evidence | None:
     """For how long no step was made while there was work."""
     if s.stalled_s is None:
@@ -96,6 +124,7 @@ def stalled(s: Signals) -> Evidence | None:
     return Evidence("stalled_s", s.stalled_s, "s", ">=", s.thresholds.stalled_s, text)
 
 
+@_line
 def errors(s: Signals) -> Evidence | None:
     """The share of requests that fail."""
     if s.errors is None:
@@ -105,6 +134,7 @@ def errors(s: Signals) -> Evidence | None:
     return Evidence("error_ratio", s.errors, "", comparison, limit, f"errors {100 * s.errors:.0f} %")
 
 
+@_line
 def hits(s: Signals) -> Evidence | None:
     """The prefix cache's hit ratio, against its own usual one where that is known."""
     ratio = s.engine.prefix_hit_ratio if s.engine else None
@@ -122,6 +152,7 @@ def hits(s: Signals) -> Evidence | None:
 # ---------------------------------------------------------------------------------------- probes
 
 
+@_line
 def probe(s: Signals, kind: ProbeKind) -> Evidence | None:
     """What a probe answered, and after how long."""
     found = s.probe(kind)
@@ -136,12 +167,14 @@ def probes(s: Signals) -> tuple[Evidence | None, ...]:
     return tuple(probe(s, kind) for kind in s.answers)
 
 
+@_line
 def phase(s: Signals) -> Evidence | None:
     """What the supervisor believes."""
     known = s.picture.phase
     return Evidence("phase", known, text=f"phase {known}") if known else None
 
 
+@_line
 def held(s: Signals) -> Evidence | None:
     """For how long the picture has been like this."""
     if s.picture.held_s is None:
@@ -152,6 +185,7 @@ def held(s: Signals) -> Evidence | None:
 # ---------------------------------------------------------------------------------------- GPUs
 
 
+@_line
 def sm(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     """GPU utilisation of the busiest device."""
     busiest = s.gpus.sm_max
@@ -160,6 +194,7 @@ def sm(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     return Evidence("sm_pct", busiest, "%", comparison, limit, f"SM {number(busiest)} %")
 
 
+@_line
 def mem_ctrl(s: Signals) -> Evidence | None:
     """Memory controller utilisation of the busiest device."""
     busiest = s.gpus.mem_ctrl_max
@@ -168,6 +203,7 @@ def mem_ctrl(s: Signals) -> Evidence | None:
     return Evidence("mem_ctrl_pct", busiest, "%", text=f"memory controller {number(busiest)} %")
 
 
+@_line
 def power(s: Signals) -> Evidence | None:
     """Power of the device that is nearest to its limit."""
     ratio = s.gpus.power_ratio_max
@@ -178,6 +214,7 @@ def power(s: Signals) -> Evidence | None:
     return Evidence("power_ratio", round(ratio, 3), "", "", s.thresholds.power_high_ratio, text)
 
 
+@_line
 def clock(s: Signals) -> Evidence | None:
     """SM clock of the slowest device over its maximum."""
     ratio = s.gpus.clock_ratio_min
@@ -198,6 +235,7 @@ def throttle(t: Throttled, limit: float) -> tuple[Evidence | None, ...]:
     return reasons, Evidence("clock_ratio", round(t.clock_ratio, 3), "", "<", limit, text)
 
 
+@_line
 def temperature(s: Signals) -> Evidence | None:
     """The hottest device, if it is hot."""
     gpu, limit = s.gpus.hottest, s.thresholds.temp_high_c
@@ -206,6 +244,7 @@ def temperature(s: Signals) -> Evidence | None:
     return Evidence("temp_c", gpu.temp_c, "C", ">=", limit, f"GPU {gpu.index} {number(gpu.temp_c)} °C")
 
 
+@_line
 def gpu_free(s: Signals) -> Evidence | None:
     """Free memory of the fullest device."""
     free, limit = s.gpus.free_mib_min, s.thresholds.gpu_mem_free_mib
@@ -215,6 +254,7 @@ def gpu_free(s: Signals) -> Evidence | None:
     return Evidence("gpu_mem_free_mib", free, "MiB", comparison, limit, f"GPU memory free {number(free)} MiB")
 
 
+@_line
 def gpu_used(s: Signals) -> Evidence | None:
     """Memory in use on the fullest device."""
     used = s.gpus.used_mib_max
@@ -238,6 +278,7 @@ def device(gpu: GpuReading) -> Evidence:
     )
 
 
+@_line
 def memory_released(s: Signals) -> Evidence | None:
     """Whether the devices still hold a model."""
     ratios = [r for g in s.gpus.loaded if (r := used_ratio(g)) is not None]
@@ -251,6 +292,7 @@ def memory_released(s: Signals) -> Evidence | None:
 # ---------------------------------------------------------------------------------------- host
 
 
+@_line
 def host(s: Signals, signal: str, unit: str, limit: float | None, name: str) -> Evidence | None:
     """One figure of the host reading by its field name."""
     value: float | None = getattr(s.host, signal, None) if s.host else None
@@ -261,6 +303,7 @@ def host(s: Signals, signal: str, unit: str, limit: float | None, name: str) -> 
     return Evidence(signal, value, unit, comparison, limit, shown)
 
 
+@_line
 def thread(s: Signals) -> Evidence | None:
     """The busiest thread, by name where it is known."""
     value = s.host.busiest_thread_cpu_pct if s.host else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
@@ -30,6 +29,8 @@ WINDOW_S = 30.0
 ERRORS_WINDOW_S = 60.0
 USUAL_EVERY = 10
 """Every tenth point of half an hour is mean enough."""
+HITS_WELL = 0.5
+"""A ratio from here up is never half of a usual one."""
 USUAL_POINTS = 30
 """Five minutes of points at one a second make "usual"."""
 YOUNG_S = 600.0
@@ -225,7 +226,7 @@ def _trends(url: str, history: History, now: float, fresh: EngineReading | None)
     preempting = history.values(url, "preemptions_per_s", now - WINDOW_S)
     errors = history.values(url, "error_ratio", now - ERRORS_WINDOW_S) if fresh.error_ratio is None else []
     return Trends(
-        waiting_held_s=_held(url, history, now),
+        waiting_held_s=_held(url, history, now) if fresh.waiting else None,
         waiting_change=waiting[-1] - waiting[0] if len(waiting) > 2 else None,
         running_change=running[-1] - running[0] if len(running) > 2 else None,
         preempting_per_s=max(preempting, default=None),
@@ -250,7 +251,7 @@ def _held(url: str, history: History, now: float) -> float | None:
 
 def _usual(url: str, history: History, now: float, fresh: EngineReading) -> float | None:
     series = history.get(url, "prefix_hit_ratio")
-    if series is None or fresh.prefix_hit_ratio is None:
+    if series is None or fresh.prefix_hit_ratio is None or fresh.prefix_hit_ratio >= HITS_WELL:
         return None
-    before = [v for at, v in islice(series, 0, None, USUAL_EVERY) if v is not None and at < now - WINDOW_S]
+    before = series.thinned(now - WINDOW_S, USUAL_EVERY)
     return sum(before) / len(before) if len(before) >= USUAL_POINTS else None

@@ -14,29 +14,43 @@ BUSY_MB_S = 20.0
 """Less than this moves on any host; weights come faster even from a slow share."""
 RESTART_MB_S = 100.0
 IDLE_THREAD_PCT = 20.0
+BUSY_PCT = 50.0
+WAITS_PCT = 5.0
 CONTEXT_MIB = 300.0
 """A CUDA context alone takes about this much of a device."""
 HOLDS_MODEL_RATIO = 0.1
 
 
-def start_signs(s: Signals) -> tuple[Evidence, ...]:
+def start_signs(s: Signals) -> list[str]:
     """Signs that a start makes progress: bytes from disk or network, compilers, work on the device."""
-    host, limits = s.host, s.thresholds
-    found: list[Evidence | None] = []
+    host, found = s.host, []
     if (s.disk_mb_s or 0.0) >= BUSY_MB_S:
-        found.append(ev.host(s, "disk_read_mb_s", "MB/s", None, "disk read"))
+        found.append("disk")
     if (s.net_mb_s or 0.0) >= BUSY_MB_S:
-        found.append(ev.host(s, "net_mb_s", "MB/s", None, "network"))
-    if (s.thread or 0.0) >= 50.0:
-        found.append(ev.thread(s))
-    elif host is not None and (host.busiest_process_cpu_pct or 0.0) >= 50.0:
-        found.append(ev.host(s, "busiest_process_cpu_pct", "%", None, "process"))
-    if host is not None and ((host.psi_io or 0.0) >= 5.0 or (host.iowait_pct or 0.0) >= 5.0):
-        found.append(ev.host(s, "iowait_pct", "%", None, "iowait"))
-        found.append(ev.host(s, "psi_io", "%", None, "I/O pressure"))
-    if (s.gpus.sm_max or 0.0) >= limits.mem_ctrl_low_pct and not s.gpu_spinning():
-        found.append(ev.sm(s, limits.mem_ctrl_low_pct))
-    return tuple(e for e in found if e is not None)
+        found.append("network")
+    if (s.thread or 0.0) >= BUSY_PCT or (
+        host is not None and (host.busiest_process_cpu_pct or 0.0) >= BUSY_PCT
+    ):
+        found.append("cpu")
+    if host is not None and ((host.psi_io or 0.0) >= WAITS_PCT or (host.iowait_pct or 0.0) >= WAITS_PCT):
+        found.append("io")
+    if (s.gpus.sm_max or 0.0) >= WAITS_PCT and not s.gpu_spinning():
+        found.append("gpu")
+    return found
+
+
+def start_evidence(s: Signals) -> tuple[Evidence | None, ...]:
+    """The figures behind ``start_signs``."""
+    signs = start_signs(s)
+    io = "io" in signs
+    return (
+        ev.host(s, "disk_read_mb_s", "MB/s", None, "disk read") if "disk" in signs else None,
+        ev.host(s, "net_mb_s", "MB/s", None, "network") if "network" in signs else None,
+        ev.thread(s) if "cpu" in signs else None,
+        ev.host(s, "iowait_pct", "%", None, "iowait") if io else None,
+        ev.host(s, "psi_io", "%", None, "I/O pressure") if io else None,
+        ev.sm(s, WAITS_PCT) if "gpu" in signs else None,
+    )
 
 
 def starting(s: Signals) -> bool:

@@ -54,6 +54,8 @@ class Signals:
         self.gpus: GpuSignals = gpu_signals(picture.gpus) if picture.gpus else GpuSignals()
         self.host = picture.host
         self.engine = picture.engine
+        self.explaining = False
+        """Rules give their evidence; without it they only decide, at a third of the cost."""
         self._probes(picture)
         self._load(picture.engine)
         self._host()
@@ -173,7 +175,8 @@ class Signals:
             return True  # even with good latencies: those of finished requests describe the past
         if "ttft" in self.latency or "queue" in self.latency:
             return any(v > t for name, (v, t) in self.latency.items() if name != "itl")
-        return held is not None and held >= self.thresholds.waiting_hold_s
+        # without any latency, a queue that lasts stands in
+        return not self.latency and held is not None and held >= self.thresholds.waiting_hold_s
 
     # -------------------------------------------------------------------------------- progress
 

@@ -85,7 +85,8 @@ def _bites(s: Signals, found: tuple[Throttled, ...]) -> Outcome:
     if full and not worst.hard:
         return quiet(*shown)  # a cap that every busy card meets; the seats end first
     slow = worst.clock_ratio is not None
-    hot = ev.temperature(s) is not None
+    hottest = s.gpus.hottest
+    hot = hottest is not None and (hottest.temp_c or 0.0) >= limits.temp_high_c
     # a low clock that nothing explains is one signal; it needs the users' word for it
     points = bool(worst.reasons) + slow + (hot or worst.hard) + s.pressed
     if not worst.reasons and not s.pressed and s.latency:

@@ -70,7 +70,7 @@ def _failing(s: Signals) -> Outcome:
     status_ok = "ok" in s.status_answers
     all_fail = s.errors is not None and s.errors >= ALL_FAIL_RATIO
     some_served = s.errors is not None and s.errors < 0.5 and s.flow is None and bool(s.running)
-    facts = (status_5xx > 0, all_fail, s.flow is False)
+    facts = (status_5xx > 0, status_5xx > 1, all_fail, s.flow is False)
     points = sum(facts) - (s.picture.phase is None)  # a start answers 503 too
     shown: tuple[Evidence | None, ...] = (*ev.probes(s), ev.errors(s) if all_fail else None, ev.held(s))
     if s.slow_5xx() or (some_served and not status_5xx):

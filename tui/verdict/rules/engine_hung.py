@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
-from tui.verdict.progress import CONTEXT_MIB, host_quiet, start_signs
+from tui.verdict.progress import CONTEXT_MIB, host_quiet, start_evidence, start_signs
 from tui.verdict.signals import SLOW_5XX_S
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def engine_hung(s: Signals) -> Outcome:
     if s.generate == "5xx" and (s.generate_s or 0.0) < SLOW_5XX_S:
         return quiet(ev.probe(s, "generate"))
     if picture.phase == "loading" and start_signs(s) and not s.gpu_spinning():
-        return quiet(ev.phase(s), *start_signs(s))  # a first request may wait for compilers
+        return quiet(ev.phase(s), *start_evidence(s))  # a first request may wait for compilers
     if s.engine is None or (picture.phase == "loading" and not s.work):
         return _silent(s)
     waited = s.generate_s is None or s.generate_s >= limits.generate_timeout_s

@@ -44,11 +44,11 @@ def cpu(s: Signals) -> Outcome:
         *(total if quota else ()),
         ev.sm(s, limits.sm_low_pct, "<"),
         ev.worst_latency(s),
-        _slow_probe(s),
+        ev.probe(s, "liveness") if _slow_probe(s) else None,
     )
     if thread or quota:
         unknown = () if s.thread is not None else ("busiest_thread_cpu_pct",)
-        return fires(points + s.pressed + (_slow_probe(s) is not None), *shown, missing=unknown)
+        return fires(points + s.pressed + _slow_probe(s), *shown, missing=unknown)
     if s.pressed and _nearly_full(s, host, sm):
         return fires(1, *shown)
     if s.thread is None and host.busiest_process_cpu_pct is None and host.cpu_pct_total is None:
@@ -92,12 +92,11 @@ def _nearly_full(s: Signals, host: HostReading, sm: float) -> bool:
     return half and (host.busiest_process_cpu_pct or 0.0) >= MANY_THREADS_PCT
 
 
-def _slow_probe(s: Signals) -> Evidence | None:
+def _slow_probe(s: Signals) -> bool:
     probe = s.probe("liveness")
     if probe is None or probe.latency_s is None or s.picture.kind == "sglang":
-        return None
-    slow = s.answers.get("liveness") in ("ok", "timeout") and probe.latency_s >= PROBE_SLOW_S
-    return ev.probe(s, "liveness") if slow else None
+        return False
+    return s.answers.get("liveness") in ("ok", "timeout") and probe.latency_s >= PROBE_SLOW_S
 
 
 def lock_contention(s: Signals) -> Outcome:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
-from tui.verdict.progress import memory_held, start_signs, starting
+from tui.verdict.progress import memory_held, start_evidence, start_signs, starting
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
@@ -20,13 +20,15 @@ def loading(s: Signals) -> Outcome:
         return quiet(ev.probe(s, "readiness"), ev.tokens(s))
     signs = start_signs(s)
     closed = s.all_refused or "5xx" in s.status_answers or "refused" in s.status_answers
-    held = (ev.gpu_used(s), ev.held(s))
+    moving, held = start_evidence(s), (ev.gpu_used(s), ev.held(s))
     if phase == "loading":
         if s.answers.get("liveness") == "ok" and s.work is not None and not (closed or stuck):
             return quiet(*ev.probes(s))  # it serves: the supervisor has not noticed
-        return fires(1 + (1 if closed else 0) + min(2, len(signs)), ev.phase(s), *ev.probes(s), *signs, *held)
+        return fires(
+            1 + (1 if closed else 0) + min(2, len(signs)), ev.phase(s), *ev.probes(s), *moving, *held
+        )
     if starting(s):
-        return fires(min(2, len(signs)), *ev.probes(s), *signs, *held, missing=("phase",))
+        return fires(min(2, len(signs)), *ev.probes(s), *moving, *held, missing=("phase",))
     if phase is None and not s.answers and s.engine is None:
         return cannot_say("phase", "probes")
     return quiet(*ev.probes(s))
