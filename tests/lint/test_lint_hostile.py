@@ -59,7 +59,7 @@ FIELDS = ["initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThre
 PROBES = st.dictionaries(st.sampled_from(FIELDS), NUMBERS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(PROBES, PROBES, PROBES, NUMBERS, NUMBERS, st.sampled_from(["vllm", "sglang", "tritonserver", "x"]))
 def test_any_numbers(
     live: dict[str, int], ready: dict[str, int], start: dict[str, int], grace: int, count: int, image: str
@@ -88,21 +88,21 @@ def containers_of(tree: object) -> str:
     return json.dumps(manifest) + "\n---\n" + json.dumps({"services": {"a": tree}})
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TREES)
 def test_any_tree(tree: object) -> None:
     lint_text(json.dumps(tree), figures=[EVERYTHING])
     lint_text(containers_of(tree))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["a.yaml", "a.service"]))
 def test_any_bytes(content: bytes, file: str) -> None:
     lint_text(content, file)
     lint_text(b"[Service]\n" + content, file)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(alphabet="sh-c ;&|()'\"$`\\\nexvlmrtini=", max_size=40), max_size=5))
 def test_any_command(words: list[str]) -> None:
     understand(("sh", "-c", *words), _ANY)

@@ -10,6 +10,8 @@ from typing import Literal
 Shell = Literal["none", "single", "compound", "exec", "trap"]
 
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
+_REPLACED = frozenset(("bash", "zsh", "ksh"))
+"""Shells that put a single command in their place; dash, the sh of Debian and Ubuntu, was seen not to."""
 _INITS = frozenset(("tini", "dumb-init", "docker-init", "catatonit"))
 _WRAPPERS = frozenset(
     ("exec", "nohup", "setsid", "env", "time", "nice", "numactl", "taskset", "sudo", "command")
@@ -31,8 +33,8 @@ class CommandLine:
     words: tuple[str, ...]
     """The program that is meant, with its arguments: behind shells, inits, ``exec`` and ``env``."""
     shell: Shell
-    """What process 1 is: ``single`` is a shell with one simple command, which bash and newer dash replace
-    by that command; ``compound`` stays a shell; ``exec`` replaces itself; ``trap`` handles signals."""
+    """What process 1 is: ``single`` and ``compound`` are shells that stay, with one or several commands;
+    ``exec`` is one that replaces itself by the command; ``trap`` one that handles signals."""
     init: bool = False
     """An init stands before it."""
 
@@ -60,7 +62,7 @@ def understand(words: tuple[str, ...], wanted: re.Pattern[str]) -> CommandLine:
         return CommandLine((), "single", init)
     meant = next((c for c in reversed(commands) if wanted.search(" ".join(c))), commands[-1])
     shell: Shell = "single" if len(commands) == 1 else "compound"
-    if "exec" in meant:
+    if "exec" in meant or (shell == "single" and _base(rest[0]) in _REPLACED):
         shell = "exec"
     elif any(command[0] == "trap" for command in commands):
         shell = "trap"

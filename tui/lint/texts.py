@@ -203,7 +203,7 @@ TEXTS: dict[str, Prose] = {
     "D07": Prose(
         "error",
         "SIGTERM does not arrive",
-        "process 1 is a shell that {how}",
+        "SIGTERM ends at a shell: the server never sees it and is killed after the full grace period",
         "exec before the server's command, or an init",
     ),
     "D08": Prose(
