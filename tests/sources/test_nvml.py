@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.fake_nvml import MIB, gpu_values
-from tui.model.readings import GpuProcess, GpuReading
+from tests.support.fake_nvml import MIB
+from tests.support.nvml_calls import ABSENT, CALLS, FALLBACKS, REFUSED
+from tests.support.nvml_rows import (
+    Clock,
+    calls,
+    fast,
+    make_source,
+    others_are_exact,
+    read,
+    row,
+    without,
+)
+from tui.model.readings import GpuProcess
 from tui.model.status import SourceError
-from tui.sources.nvml.device import RETRY_LASTING_S
-from tui.sources.nvml.queries import SLOW, THROTTLE
+from tui.sources.nvml.asking import RETRY_LASTING_S
+from tui.sources.nvml.convert import THROTTLE
+from tui.sources.nvml.queries import SLOW
 from tui.sources.nvml.source import RECOVER_FIRST_S, NvmlSource
 
 if TYPE_CHECKING:
@@ -30,49 +39,6 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.support.nvml_plugin",)
 
-ABSENT = {3: "not_supported", 13: "old_driver"}
-REFUSED: dict[int, Reason] = {4: "no_permission", 999: "driver_error"}
-
-CALLS: dict[str, tuple[str, ...]] = {
-    "nvmlDeviceGetUUID": ("uuid",),
-    "nvmlDeviceGetName": ("name",),
-    "nvmlDeviceGetUtilizationRates": ("sm_pct", "mem_ctrl_pct"),
-    "nvmlDeviceGetPowerUsage": ("power_w",),
-    "nvmlDeviceGetEnforcedPowerLimit": ("power_limit_w",),
-    "nvmlDeviceGetTemperature": ("temp_c",),
-    "nvmlDeviceGetClockInfo": ("clock_sm_mhz", "clock_mem_mhz"),
-    "nvmlDeviceGetMaxClockInfo": ("clock_max_mhz",),
-    "nvmlDeviceGetTotalEccErrors": ("ecc_uncorrected",),
-    "nvmlDeviceGetRemappedRows": ("remap_pending",),
-    "nvmlDeviceGetCurrPcieLinkGeneration": ("pcie_gen",),
-    "nvmlDeviceGetCurrPcieLinkWidth": ("pcie_width",),
-    "nvmlDeviceGetMaxPcieLinkGeneration": ("pcie_gen_max",),
-    "nvmlDeviceGetMaxPcieLinkWidth": ("pcie_width_max",),
-    "nvmlDeviceGetMigMode": ("mig",),
-}
-"""Each function that answers alone for its fields."""
-
-FALLBACKS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"): (
-        "mem_used_mib",
-        "mem_total_mib",
-        "mem_reserved_mib",
-    ),
-    ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"): ("throttle",),
-    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"): ("processes",),
-}
-"""A new function and the older one for the same fields."""
-
-
-class Clock:
-    """Seconds that move when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
 
 @pytest.fixture
 def clock() -> Clock:
@@ -80,56 +46,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def source(nvml_here: FakeNvml, clock: Clock) -> Iterator[NvmlSource]:
-    source = NvmlSource(clock)
+def source(nvml_here: FakeNvml, clock: Clock, tmp_path: Path) -> Iterator[NvmlSource]:
+    source = make_source(tmp_path, clock)
     yield source
     source.close()
-
-
-def calls(function: str) -> int:
-    """How often the library was called in this process."""
-    counter = ctypes.CDLL("libnvidia-ml.so.1").fake_nvml_calls
-    counter.restype = ctypes.c_ulong
-    return int(counter(function.encode()))
-
-
-def row(card: int, tick: int = 0, *, index: int | None = None) -> GpuReading:
-    """The reading that a card's values must give."""
-    values: dict[str, Any] = gpu_values(card, tick)
-    return GpuReading(
-        index=card if index is None else index,
-        uuid=values["uuid"],
-        name=values["name"],
-        sm_pct=values["util_gpu"],
-        mem_ctrl_pct=values["util_mem"],
-        mem_used_mib=(values["mem_total"] - values["mem_free"] - values["mem_reserved"]) / MIB,
-        mem_total_mib=values["mem_total"] / MIB,
-        mem_reserved_mib=values["mem_reserved"] / MIB,
-        power_w=values["power_mw"] / 1000,
-        power_limit_w=values["power_limit_mw"] / 1000,
-        temp_c=values["temp_c"],
-        throttle=("sw_power_cap",) if values["reasons"] else (),
-        clock_sm_mhz=values["clock_sm"],
-        clock_max_mhz=values["clock_sm_max"],
-        clock_mem_mhz=values["clock_mem"],
-        ecc_uncorrected=0,
-        remap_pending=False,
-        pcie_gen=5,
-        pcie_gen_max=5,
-        pcie_width=16,
-        pcie_width_max=16,
-        mig=False,
-        processes=(),
-    )
-
-
-def without(reading: GpuReading, fields: tuple[str, ...]) -> GpuReading:
-    unknown: dict[str, Any] = dict.fromkeys(fields)
-    return replace(reading, **unknown)
-
-
-def others_are_exact(gpus: tuple[GpuReading, ...], but: int) -> bool:
-    return [gpu for gpu in gpus if gpu.index != but] == [row(card) for card in range(8) if card != but]
 
 
 # ------------------------------------------------------------------------------------------- values
@@ -138,37 +58,66 @@ def others_are_exact(gpus: tuple[GpuReading, ...], but: int) -> bool:
 def test_eight_gpus_exact(source: NvmlSource) -> None:
     reading = source.read()
     assert reading.driver_version == "550.54.15"
-    assert reading.gpus == tuple(row(card) for card in range(8))
+    assert tuple(map(fast, reading.gpus)) == tuple(row(card) for card in range(8))
 
 
-def test_values_follow_the_device(source: NvmlSource, nvml_here: FakeNvml) -> None:
+def test_values_follow_the_device(source: NvmlSource, nvml_here: FakeNvml, clock: Clock) -> None:
     for tick in range(1, 12):
         nvml_here.move(tick)
-        assert source.read().gpus == tuple(row(card, tick) for card in range(8))
+        clock.now += SLOW
+        assert read(source) == tuple(row(card, tick) for card in range(8))
 
 
 @pytest.mark.parametrize(("bit", "name"), THROTTLE)
 def test_each_throttle_reason_by_name(source: NvmlSource, nvml_here: FakeNvml, bit: int, name: str) -> None:
     nvml_here.set(0, "reasons", bit)
-    assert source.read().gpus[0].throttle == (name,)
+    assert read(source)[0].throttle == (name,)
 
 
 def test_throttle_reasons_together_and_unknown_bits(source: NvmlSource, nvml_here: FakeNvml) -> None:
     nvml_here.set(0, "reasons", 0x4 | 0x20 | 0x200 | 1 << 40)
-    assert source.read().gpus[0].throttle == ("sw_power_cap", "sw_thermal_slowdown")
+    assert read(source)[0].throttle == ("sw_power_cap", "sw_thermal_slowdown")
 
 
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("ecc_volatile_uncorrected", 3, {"ecc_uncorrected": 3}),
-        ("ecc_volatile_corrected", 3, {"ecc_uncorrected": 0}),
-        ("ecc_aggregate_uncorrected", 3, {"ecc_uncorrected": 0}),
-        ("remap_pending", 1, {"remap_pending": True}),
-        ("remap_corrected", 1, {"remap_pending": False}),
+        (
+            "ecc_volatile_uncorrected",
+            3,
+            {"ecc_uncorrected": 3, "detail": "3 uncorrected memory errors since the driver was loaded"},
+        ),
+        ("ecc_volatile_corrected", 3, {"ecc_corrected": 3}),
+        ("ecc_aggregate_uncorrected", 3, {"ecc_aggregate_uncorrected": 3}),
+        ("ecc_aggregate_corrected", 3, {"ecc_aggregate_corrected": 3}),
+        (
+            "remap_pending",
+            1,
+            {"remap_pending": True, "detail": "memory rows wait to be remapped: reset the GPU"},
+        ),
+        ("remap_corrected", 4, {"remap_corrected": 4}),
+        ("remap_uncorrected", 4, {"remap_uncorrected": 4}),
+        (
+            "remap_failed",
+            1,
+            {"remap_failed": True, "detail": "a memory row could not be remapped: replace the card"},
+        ),
+        ("fi_29", 5, {"retired_pages": 6}),
+        (
+            "fi_31",
+            1,
+            {"retired_pending": True, "detail": "memory pages wait to be retired: reboot"},
+        ),
+        ("fi_82", 95, {"mem_temp_c": 95.0}),
+        ("persistence", 0, {"persistence": False}),
+        ("compute_mode", 3, {"compute_mode": "exclusive_process"}),
+        ("compute_mode", 9, {"compute_mode": None}),
+        ("energy_mj", 2_500, {"energy_j": 2.5}),
+        ("pci", "00010000:E1:00.0", {"pci_bus_id": "10000:e1:00.0"}),
+        ("pci", "0000C0DE:E1:00.0", {"pci_bus_id": "c0de:e1:00.0"}),
         ("pcie_gen", 1, {"pcie_gen": 1}),
         ("pcie_width", 8, {"pcie_width": 8}),
-        ("mig", 1, {"mig": True}),
+        ("mig", 1, {"mig": True}),  # without instances
         ("power_limit_mw", 350_500, {"power_limit_w": 350.5}),
         ("name", "A100 \x1b[31mred\x1b[0m \x07", {"name": "A100 red"}),
     ],
@@ -177,14 +126,14 @@ def test_one_value(
     source: NvmlSource, nvml_here: FakeNvml, field: str, value: int | str, expected: dict[str, Any]
 ) -> None:
     nvml_here.set(5, field, value)
-    gpus = source.read().gpus
+    gpus = read(source)
     assert gpus[5] == replace(row(5), **expected)
     assert others_are_exact(gpus, but=5)
 
 
 def test_a_name_that_is_no_text(source: NvmlSource, nvml_here: FakeNvml) -> None:
     nvml_here.set(5, "name", "A\udcff100")
-    gpu = source.read().gpus[5]
+    gpu = read(source)[5]
     assert (gpu.name, gpu.uuid, gpu.state) == (None, row(5).uuid, "ok")
     assert [missing.field for missing in gpu.missing] == ["name"]
 
@@ -193,7 +142,7 @@ def test_processes(source: NvmlSource, nvml_here: FakeNvml) -> None:
     with subprocess.Popen(["sleep", "60"]) as known:
         absent = 2**22 + 1  # above the kernel's greatest pid
         nvml_here.processes(2, [(known.pid, 512 * MIB), (os.getpid(), None), (absent, 9000 * MIB)])
-        gpus = source.read().gpus
+        gpus = read(source)
         known.kill()
     assert gpus[2].processes == (
         GpuProcess(absent, None, 9000.0),
@@ -207,7 +156,7 @@ def test_processes(source: NvmlSource, nvml_here: FakeNvml) -> None:
 def test_a_process_listed_for_two_instances_is_one(source: NvmlSource, nvml_here: FakeNvml) -> None:
     one, two = 2**22 + 1, 2**22 + 2
     nvml_here.processes(0, [(one, 10 * MIB), (two, 5 * MIB), (one, 20 * MIB), (two, None)])
-    assert source.read().gpus[0].processes == (GpuProcess(one, None, 30.0), GpuProcess(two, None, None))
+    assert read(source)[0].processes == (GpuProcess(one, None, 30.0), GpuProcess(two, None, None))
 
 
 # ------------------------------------------------------------------------- calls that fail: one device
@@ -219,12 +168,13 @@ def test_a_call_that_fails_costs_its_fields_only(
     source: NvmlSource, nvml_here: FakeNvml, function: str, code: int
 ) -> None:
     nvml_here.fail(3, function, code)
-    gpus = source.read().gpus
+    gpus = read(source)
     fields = CALLS[function]
     assert replace(gpus[3], missing=()) == without(row(3), fields)
     assert tuple(missing.field for missing in gpus[3].missing) == fields
     reason = {**ABSENT, **REFUSED}[code]
-    assert all(missing.why.startswith(f"{reason}: {function}: ") for missing in gpus[3].missing)
+    name = "nvmlDeviceGetFieldValues" if function.startswith("fi_") else function
+    assert all(missing.why.startswith(f"{reason}: {name}: ") for missing in gpus[3].missing)
     assert others_are_exact(gpus, but=3)
 
 
@@ -235,7 +185,7 @@ def test_a_call_and_its_older_form_that_fail(
 ) -> None:
     for function in functions:
         nvml_here.fail(3, function, code)
-    gpus = source.read().gpus
+    gpus = read(source)
     fields = FALLBACKS[functions]
     assert replace(gpus[3], missing=()) == without(row(3), fields)
     assert tuple(missing.field for missing in gpus[3].missing) == fields
@@ -249,7 +199,7 @@ def test_the_older_form_steps_in(
 ) -> None:
     nvml_here.fail(3, functions[0], code)
     for _ in range(2):
-        gpus = source.read().gpus
+        gpus = read(source)
         if "mem_used_mib" in FALLBACKS[functions]:  # the old one does not tell the reserved memory apart
             whole = row(3)
             assert whole.mem_used_mib is not None
@@ -268,21 +218,31 @@ def test_the_older_form_steps_in(
 )
 def test_a_lost_device_keeps_its_row(source: NvmlSource, nvml_here: FakeNvml, function: str) -> None:
     nvml_here.fail(3, function, 15)
-    gpu = source.read().gpus[3]
+    gpu = read(source)[3]
     assert (gpu.index, gpu.state, gpu.reason) == (3, "lost", "lost")
-    assert "GPU is lost" in gpu.detail
-    assert {gpu.temp_c, gpu.power_w, gpu.sm_pct, gpu.processes, gpu.throttle} == {None}
+    assert "it fell off the bus or hangs" in gpu.detail
+    assert {gpu.temp_c, gpu.power_w, gpu.sm_pct, gpu.processes, gpu.throttle, gpu.stale_s} == {None}
     assert others_are_exact(source.read().gpus, but=3)
 
 
-def test_lost_in_mid_run_and_back(source: NvmlSource, nvml_here: FakeNvml) -> None:
+def test_lost_in_mid_run_and_back(source: NvmlSource, nvml_here: FakeNvml, clock: Clock) -> None:
     source.read()
     nvml_here.fail(3, "*", 15)
-    gpus = source.read().gpus
-    assert (gpus[3].state, gpus[3].uuid, gpus[3].name) == ("lost", row(3).uuid, row(3).name)
-    assert others_are_exact(gpus, but=3)
+    for seconds in (1.0, 2.0, 3.0):
+        clock.now += 1.0
+        gpus = source.read().gpus
+        assert fast(gpus[3]) == replace(
+            row(3), state="lost", reason="lost", detail=gpus[3].detail, stale_s=seconds
+        )  # the last good figures, with their age
+        assert gpus[3].recovered_s is None
+        assert others_are_exact(gpus, but=3)
     nvml_here.fail(3, "*", 0)
-    assert source.read().gpus == tuple(row(card) for card in range(8))
+    clock.now += 1.0
+    assert [gpu.recovered_s for gpu in source.read().gpus] == [*[None] * 3, 0.0, *[None] * 4]
+    clock.now += 1.0
+    gpus = source.read().gpus
+    assert tuple(map(fast, gpus)) == tuple(row(card) for card in range(8))
+    assert gpus[3].recovered_s == 1.0
 
 
 @pytest.mark.parametrize(("code", "reason"), REFUSED.items())
@@ -291,17 +251,17 @@ def test_a_device_that_refuses_everything_is_in_error(
 ) -> None:
     source.read()
     nvml_here.fail(3, "*", code)
-    gpus = source.read().gpus
+    gpus = read(source)
     assert (gpus[3].state, gpus[3].reason, gpus[3].uuid) == ("error", reason, row(3).uuid)
     assert others_are_exact(gpus, but=3)
     nvml_here.fail(3, "*", 0)
     clock.now += RETRY_LASTING_S
-    assert source.read().gpus == tuple(row(card) for card in range(8))
+    assert read(source) == tuple(row(card) for card in range(8))
 
 
 def test_a_device_that_needs_a_reset(source: NvmlSource, nvml_here: FakeNvml) -> None:
     nvml_here.fail(3, "nvmlDeviceGetPowerUsage", 16)
-    gpu = source.read().gpus[3]
+    gpu = read(source)[3]
     assert (gpu.state, gpu.reason) == ("error", "driver_error")
     assert "reset" in gpu.detail
 
@@ -321,7 +281,7 @@ def test_a_device_without_a_handle(
     source: NvmlSource, nvml_here: FakeNvml, code: int, state: str, reason: str
 ) -> None:
     nvml_here.fail(3, "nvmlDeviceGetHandleByIndex_v2", code)
-    gpus = source.read().gpus
+    gpus = read(source)
     assert (gpus[3].index, gpus[3].state, gpus[3].reason) == (3, state, reason)
     assert gpus[3].detail.startswith("nvmlDeviceGetHandleByIndex: ")
     assert others_are_exact(gpus, but=3)
@@ -330,12 +290,12 @@ def test_a_device_without_a_handle(
 def test_a_broken_device_is_tried_in_a_new_session_with_growing_gaps(
     source: NvmlSource, nvml_here: FakeNvml, clock: Clock
 ) -> None:
-    assert source.read().gpus[3].state == "ok"
+    assert read(source)[3].state == "ok"
     nvml_here.fail(3, "*", 15)
     begun = calls("nvmlInitWithFlags")
     sessions: list[float] = []
     for _ in range(200):
-        gpus = source.read().gpus
+        gpus = read(source)
         assert (gpus[3].state, gpus[3].uuid) == ("lost", row(3).uuid)  # also in a session without a handle
         assert others_are_exact(gpus, but=3)
         if calls("nvmlInitWithFlags") > begun + len(sessions):
@@ -344,7 +304,7 @@ def test_a_broken_device_is_tried_in_a_new_session_with_growing_gaps(
     assert sessions == [RECOVER_FIRST_S, 3 * RECOVER_FIRST_S]
     nvml_here.fail(3, "*", 0)
     clock.now += 120.0
-    assert source.read().gpus == tuple(row(card) for card in range(8))
+    assert read(source) == tuple(row(card) for card in range(8))
 
 
 # --------------------------------------------------------------------------------------- who asks when
@@ -356,11 +316,11 @@ def test_what_is_not_supported_is_asked_seldom(source: NvmlSource, nvml_here: Fa
     before = calls("nvmlDeviceGetTemperature")
     for _ in range(10):
         clock.now += 1.0
-        assert source.read().gpus[3].temp_c is None
+        assert read(source)[3].temp_c is None
     assert calls("nvmlDeviceGetTemperature") - before == 70  # the other seven devices
     nvml_here.set(3, "temp_c", 44)
     clock.now += RETRY_LASTING_S
-    assert source.read().gpus[3] == replace(row(3), temp_c=44.0)
+    assert read(source)[3] == replace(row(3), temp_c=44.0)
 
 
 def test_a_call_that_keeps_failing_is_backed_off_and_recovers(
@@ -374,54 +334,68 @@ def test_a_call_that_keeps_failing_is_backed_off_and_recovers(
     assert calls("nvmlDeviceGetPowerUsage") - before == 8 * 7  # at 0, 1, 2, 5, 12, 20, 28 s
     nvml_here.fail(None, "nvmlDeviceGetPowerUsage", 0)
     clock.now += 8.0
-    assert source.read().gpus == tuple(row(card) for card in range(8))
+    assert read(source) == tuple(row(card) for card in range(8))
 
 
 def test_what_changes_seldom_is_asked_seldom(source: NvmlSource, nvml_here: FakeNvml, clock: Clock) -> None:
     names, links = calls("nvmlDeviceGetName"), calls("nvmlDeviceGetCurrPcieLinkWidth")
-    for _ in range(int(2 * SLOW)):
+    asked: list[int] = []
+    for _ in range(int(4 * SLOW)):
         source.read()
         clock.now += 1.0
+        asked.append(calls("nvmlDeviceGetCurrPcieLinkWidth") - links - sum(asked))
     assert calls("nvmlDeviceGetName") - names == 8
-    assert calls("nvmlDeviceGetCurrPcieLinkWidth") - links == 16
+    assert asked[0] == 8
+    assert max(asked[1:]) == 2  # never all devices at one reading
+    assert all(sum(asked[begin : begin + int(SLOW)]) == 8 for begin in range(1, len(asked) - int(SLOW)))
     nvml_here.set(0, "pcie_width", 4)
-    assert source.read().gpus[0].pcie_width == 4
-
-
-def test_the_call_in_progress_is_named(source: NvmlSource, nvml_here: FakeNvml) -> None:
-    nvml_here.delay(3, "nvmlDeviceGetTemperature", 60_000)
-    before = calls("nvmlDeviceGetTemperature")
-    results: list[tuple[GpuReading, ...]] = []
-    thread = threading.Thread(target=lambda: results.append(source.read().gpus), daemon=True)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 20
-        while calls("nvmlDeviceGetTemperature") < before + 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        assert source.doing == "nvmlDeviceGetTemperature"
-    finally:
-        nvml_here.delay(3, "nvmlDeviceGetTemperature", 0)
-        thread.join(20)
-    assert not thread.is_alive()
-    assert source.doing == ""
-    assert results == [tuple(row(card) for card in range(8))]
+    for _ in range(int(SLOW)):
+        width = read(source)[0].pcie_width
+        clock.now += 1.0
+    assert width == 4
 
 
 # ----------------------------------------------------------------------------------- the set of devices
 
 
 def test_the_count_changes(source: NvmlSource, nvml_here: FakeNvml) -> None:
+    most = 0
     for number in (8, 2, 16, 1, 0, 8):
         nvml_here.count(number)
-        assert source.read().gpus == tuple(row(card) for card in range(number))
+        most = max(most, number)
+        gpus = read(source)
+        assert gpus[:number] == tuple(row(card) for card in range(number))
+        assert [(gpu.index, gpu.uuid, gpu.state) for gpu in gpus[number:]] == [
+            (card, row(card).uuid, "lost") for card in range(number, most)
+        ]
 
 
-def test_a_card_that_goes_moves_the_indices_of_the_others(source: NvmlSource, nvml_here: FakeNvml) -> None:
+def test_a_card_that_goes_keeps_its_row_and_the_others_their_indices(
+    source: NvmlSource, nvml_here: FakeNvml, clock: Clock
+) -> None:
     source.read()
     nvml_here.cards([0, 1, 2, 4, 5, 6, 7])
-    cards = [0, 1, 2, 4, 5, 6, 7]
-    assert source.read().gpus == tuple(row(card, index=index) for index, card in enumerate(cards))
+    clock.now += 2.0
+    gpus = read(source)
+    assert others_are_exact(gpus, but=3)
+    assert (gpus[3].index, gpus[3].state, gpus[3].reason, gpus[3].stale_s) == (3, "lost", "lost", 2.0)
+    assert gpus[3].detail == "no longer counted by the driver"
+    assert gpus[3].temp_c == row(3).temp_c
+    nvml_here.count(8)
+    assert read(source) == tuple(row(card) for card in range(8))
+
+
+def test_another_card_under_the_same_handle(source: NvmlSource, nvml_here: FakeNvml, clock: Clock) -> None:
+    source.read()
+    nvml_here.set(3, "uuid", "GPU-another")
+    for _ in range(3):  # seen within a period of asking, and then all are taken anew
+        clock.now += 15.0
+        gpus = read(source)
+    new = next(gpu for gpu in gpus if gpu.uuid == "GPU-another")
+    assert new == replace(row(3), uuid="GPU-another", index=8)
+    assert gpus[3].uuid == row(3).uuid
+    assert (gpus[3].index, gpus[3].state) == (3, "lost")
+    assert [gpu.index for gpu in gpus] == list(range(9))
 
 
 # ---------------------------------------------------------------------------------------- no NVML at all
@@ -448,7 +422,7 @@ def test_no_session_in_its_own_words(source: NvmlSource, nvml_here: FakeNvml, co
     assert words in caught.value.detail
     assert caught.value.unsupported == (code == 12)
     nvml_here.fail(None, "nvmlInitWithFlags", 0)
-    assert source.read().gpus == tuple(row(card) for card in range(8))
+    assert read(source) == tuple(row(card) for card in range(8))
 
 
 def test_the_words_differ() -> None:
@@ -469,7 +443,7 @@ def test_the_driver_goes_in_mid_run_and_returns(
     nvml_here.driver("560.1")
     reading = source.read()
     assert reading.driver_version == "560.1"
-    assert reading.gpus == tuple(row(card) for card in range(8))
+    assert tuple(map(fast, reading.gpus)) == tuple(row(card) for card in range(8))
 
 
 def test_a_driver_without_a_version_still_has_devices(source: NvmlSource, nvml_here: FakeNvml) -> None:
@@ -507,10 +481,13 @@ print(json.dumps([dataclasses.asdict(gpu) for gpu in NvmlSource().read().gpus]))
 MISMATCH = """
 from tui.sources.nvml.binding import Binding
 from tui.sources.nvml.errors import NvmlCallError, source_error
-binding = Binding(lambda function: None)
-binding.initialise()
+from tui.sources.nvml.lanes import Lane
+lane = Lane("", lambda: 0.0)
+binding = Binding()
+binding.initialise(lane)
+call = binding.calls(lane)
 try:
-    binding.call("nvmlDeviceGetComputeRunningProcesses", binding.call("nvmlDeviceGetHandleByIndex", 0))
+    call("nvmlDeviceGetComputeRunningProcesses", call("nvmlDeviceGetHandleByIndex", 0))
 except NvmlCallError as error:
     print(source_error(error))
 """
@@ -543,7 +520,13 @@ def test_a_driver_without_the_young_functions(fake_nvml: FakeNvml, build_nvml: C
         assert (gpu["throttle"], gpu["processes"]) == (list(row(card).throttle or ()), [])
         assert (gpu["remap_pending"], gpu["sm_pct"]) == (None, row(card).sm_pct)
         missing = {entry["field"]: entry for entry in gpu["missing"]}
-        assert set(missing) == {"mem_reserved_mib", "remap_pending"}
+        assert set(missing) == {
+            "mem_reserved_mib",
+            "remap_corrected",
+            "remap_uncorrected",
+            "remap_pending",
+            "remap_failed",
+        }
         assert all(entry["why"].startswith("old_driver: ") for entry in missing.values())
         assert all(entry["enable"] == "a newer NVIDIA driver" for entry in missing.values())
 

@@ -98,14 +98,57 @@ def gpu_values(card: int, tick: int = 0) -> dict[str, int | str]:
         "pcie_width": 16,
         "pcie_width_max": 16,
         "mig": 0,
+        "mig_max": 7,
+        "pci": f"00000000:{0x10 + card:02X}:00.0",
+        "persistence": 1,
+        "compute_mode": 0,
+        "energy_mj": 5_000_000 + 1_000 * card + 400 * tick,
+        "fi_82": 60 + card + tick % 10,
+        "fi_29": card % 2,
+        "fi_30": 1,
+        "fi_31": 0,
+        "pcie_tx_kb": 1_000_000 + 1_000 * card,
+        "pcie_rx_kb": 2_000_000 + 1_000 * card,
+        "fi_91": 18,
+        "nvlinks_up": (1 << 18) - 1,
+        "fi_38": 1,
+        "fi_45": 2,
+        "fi_52": 3,
+        "fi_59": 4,
+        "fi_138": 1_000_000 * (card + 1) * tick,
+        "fi_139": 2_000_000 * (card + 1) * tick,
+        "events": 0x1B,
+        "gpm": 1,
+        "gpm_2": 80 + card,
+        "gpm_3": 40 + card,
+        "gpm_5": 30 + card,
+        "gpm_10": 60 + card,
+    }
+
+
+def instance_values(card: int, place: int) -> dict[str, int | str]:
+    """Fields of one MIG instance, a seventh of a card."""
+    return {
+        "uuid": f"MIG-0000000{card:x}-aaaa-bbbb-000{place}-0123456789ab",
+        "name": "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "gpu_instance": 7 + place,
+        "mem_total": 9984 * MIB,
+        "mem_reserved": 64 * MIB,
+        "mem_free": (9000 - 100 * card - 10 * place) * MIB,
+        "gpm_2": 70 + place,
+        "gpm_3": 20 + place,
+        "gpm_5": 10 + place,
+        "gpm_10": 50 + place,
     }
 
 
 class FakeNvml:
     """What the fake library answers. Each change is in force at once, also in a process that is running.
 
+    Cards are numbers, MIG instances texts such as ``3.0``: the first place of card 3.
+
     Args:
-        state: the state file, which this object owns.
+        state: the state file, which this object owns; there is room for other files beside it.
         library: the built library, for ``environment``.
     """
 
@@ -114,17 +157,26 @@ class FakeNvml:
         self._library = library
         self._driver = "550.54.15"
         self._order: list[int] = []
-        self._fields: dict[int, dict[str, int | str]] = {}
-        self._processes: dict[int, list[tuple[int, int | None]]] = {}
-        self._failures: dict[tuple[int | None, str], int] = {}
-        self._delays: dict[tuple[int | None, str], int] = {}
+        self._fields: dict[int | str, dict[str, int | str]] = {}
+        self._processes: dict[int | str, list[tuple[int, int | None]]] = {}
+        self._usage: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._xids: list[tuple[int, int]] = []
+        self._failures: dict[tuple[int | str | None, str], int] = {}
+        self._delays: dict[tuple[int | str | None, str], int] = {}
+        self._scenario: list[str] = []
         self._together = False
         self._stamp_ns = 0
         self._write()
 
     def environment(self) -> dict[str, str]:
-        """Variables that make a process read this fake."""
-        return {"FAKE_NVML_STATE": str(self._state), "INFERTOP_NVML_LIBRARY": str(self._library)}
+        """Variables that make a process read this fake, and nothing of this machine's cards."""
+        home = self._state.parent
+        return {
+            "FAKE_NVML_STATE": str(self._state),
+            "INFERTOP_NVML_LIBRARY": str(self._library),
+            "INFERTOP_PCI_DEVICES": str(home / "pci-devices"),
+            "XDG_STATE_HOME": str(home / "state-home"),
+        }
 
     def count(self, number: int) -> None:
         """Cards 0 to number - 1 are there, new ones with the values of ``gpu_values``."""
@@ -133,16 +185,25 @@ class FakeNvml:
     def cards(self, numbers: Sequence[int]) -> None:
         """Which cards NVML counts, by index; handles of the others are lost."""
         for card in numbers:
-            self._fields.setdefault(card, gpu_values(card))
+            self._of(card)
         self._order = list(numbers)
         self._write()
 
-    def set(self, card: int, field: str, value: int | str | None) -> None:
+    def instances(self, card: int, places: Sequence[int]) -> None:
+        """Put a card in MIG mode with instances at these places; none: take it out."""
+        for old in [key for key in self._fields if str(key).startswith(f"{card}.")]:
+            del self._fields[old]
+        self._fields[card]["mig"] = int(bool(places))
+        for place in places:
+            self._fields[f"{card}.{place}"] = instance_values(card, place)
+        self._write()
+
+    def set(self, card: int | str, field: str, value: int | str | None) -> None:
         """Set one field in NVML's units; None: the card does not support it.
 
-        A surrogate such as ``\\udcff`` in a text becomes the byte 0xFF.
+        A text such as ``100+5/s`` is a counter that moves by itself. A surrogate such as ``\\udcff`` in a text becomes the byte 0xFF.
         """
-        fields = self._fields.setdefault(card, gpu_values(card))
+        fields = self._fields[card] if isinstance(card, str) else self._of(card)
         if value is None:
             fields.pop(field, None)
         else:
@@ -156,9 +217,19 @@ class FakeNvml:
         self._write()
         return [dict(self._fields[card]) for card in self._order]
 
-    def processes(self, card: int, held: Sequence[tuple[int, int | None]]) -> None:
+    def processes(self, card: int | str, held: Sequence[tuple[int, int | None]]) -> None:
         """Processes on a card: pid and bytes, None where the driver does not know."""
         self._processes[card] = list(held)
+        self._write()
+
+    def usage(self, card: int, samples: Sequence[tuple[int, int, int, int]]) -> None:
+        """Samples of processes' shares: pid, time in microseconds, SM and memory percentages."""
+        self._usage[card] = list(samples)
+        self._write()
+
+    def xid(self, card: int, number: int) -> None:
+        """The driver reports an Xid to those that have registered before."""
+        self._xids.append((card, number))
         self._write()
 
     def driver(self, version: str) -> None:
@@ -166,14 +237,30 @@ class FakeNvml:
         self._driver = version
         self._write()
 
-    def fail(self, card: int | None, function: str, code: int) -> None:
+    def fail(self, card: int | str | None, function: str, code: int) -> None:
         """Make an exported function (``*``: all) return a code for one card, or everywhere; 0 heals it."""
         _put(self._failures, (card, function), code)
         self._write()
 
-    def delay(self, card: int | None, function: str, milliseconds: int) -> None:
+    def delay(self, card: int | str | None, function: str, milliseconds: int) -> None:
         """Make a function wait before it answers; 0 also ends a wait that goes on."""
         _put(self._delays, (card, function), milliseconds)
+        self._write()
+
+    def hang(self, card: int | str | None, function: str) -> None:
+        """Make a function wait until ``delay`` with 0 ends it."""
+        self.delay(card, function, 2**31 - 1)
+
+    def heal(self) -> None:
+        """No failures, delays or hangs any more."""
+        self._failures.clear()
+        self._delays.clear()
+        self._scenario.clear()
+        self._write()
+
+    def scenario(self, text: str) -> None:
+        """Statements that come into force by themselves, ``at SECONDS STATEMENT`` a line, from now on."""
+        self._scenario = [f"start {time.time()}", *text.splitlines()]
         self._write()
 
     @contextlib.contextmanager
@@ -186,6 +273,9 @@ class FakeNvml:
             self._together = False
             self._write()
 
+    def _of(self, card: int) -> dict[str, int | str]:
+        return self._fields.setdefault(card, gpu_values(card))
+
     def _write(self) -> None:
         if self._together:
             return
@@ -197,6 +287,10 @@ class FakeNvml:
             lines += [f"set {card} {field} {value}" for field, value in fields.items()]
         for card, held in self._processes.items():
             lines += [f"process {card} {pid} {'na' if size is None else size}" for pid, size in held]
+        for number, samples in self._usage.items():
+            lines += [f"usage {number} " + " ".join(map(str, sample)) for sample in samples]
+        lines += [f"xid {number} {card} {xid}" for number, (card, xid) in enumerate(self._xids, 1)]
+        lines += self._scenario
         fresh = self._state.with_suffix(".new")
         fresh.write_text("\n".join(lines) + "\n", errors="surrogateescape")
         # File times move in ticks of some milliseconds: two changes within one must still differ.
@@ -205,8 +299,9 @@ class FakeNvml:
         fresh.replace(self._state)
 
 
-def _put(rules: dict[tuple[int | None, str], int], key: tuple[int | None, str], value: int) -> None:
+def _put(
+    rules: dict[tuple[int | str | None, str], int], key: tuple[int | str | None, str], value: int
+) -> None:
+    rules.pop(key, None)  # the newest comes last, where it wins
     if value:
         rules[key] = value
-    else:
-        rules.pop(key, None)

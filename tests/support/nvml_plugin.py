@@ -11,7 +11,7 @@ import pytest
 from tests.support.fake_nvml import FakeNvml, NoCompilerError, build_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -42,7 +42,7 @@ def fake_nvml(build_nvml: Callable[..., Path], tmp_path: Path) -> FakeNvml:
 
 
 @pytest.fixture
-def nvml_here(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+def nvml_here(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNvml]:
     """The fake NVML, in force in this process.
 
     A process can have one library of this soname only, the first: the whole library of functions stays
@@ -53,4 +53,5 @@ def nvml_here(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     ctypes.CDLL(fake_nvml.environment()["INFERTOP_NVML_LIBRARY"], mode=ctypes.RTLD_GLOBAL)
     if not hasattr(ctypes.CDLL("libnvidia-ml.so.1"), "fake_nvml_calls"):
         pytest.fail("this process has loaded another libnvidia-ml.so.1 before the fake one")
-    return fake_nvml
+    yield fake_nvml
+    fake_nvml.heal()  # or threads that hang in a call would wait for ever

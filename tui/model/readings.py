@@ -149,7 +149,7 @@ class GpuReading:
     xid_age_s: float | None = None
     """Seconds since that Xid was seen."""
     stale_s: float | None = None
-    """Age of the figures where they are not the present ones; None where they are, or where there are none."""
+    """Age of the figures where they are not the present ones; else, and where there are none, None."""
     recovered_s: float | None = None
     """Seconds since it answered again after it had been lost or in error; None if it never was."""
 

@@ -24,11 +24,7 @@ def visibility(proc: str) -> Visibility:
     Args:
         proc: where procfs is mounted.
     """
-    try:
-        own_namespace = link(f"{proc}/self/ns/pid") != _INITIAL_PID_NAMESPACE
-    except OSError:
-        own_namespace = False  # a kernel without namespaces
-    if own_namespace:
+    if in_own_namespace(proc):
         return Visibility(
             False, "only this container's processes are visible", "share the host's pid namespace"
         )
@@ -37,3 +33,15 @@ def visibility(proc: str) -> Visibility:
     except OSError:
         return Visibility(False, "other users' processes are hidden (hidepid)", "run as root")
     return Visibility(True)
+
+
+def in_own_namespace(proc: str) -> bool:
+    """Whether pids here are not the host's, as in most containers.
+
+    Args:
+        proc: where procfs is mounted.
+    """
+    try:
+        return link(f"{proc}/self/ns/pid") != _INITIAL_PID_NAMESPACE
+    except OSError:
+        return False  # a kernel without namespaces

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tui.model.status import SourceError
 from tui.model.text import clean
@@ -18,27 +19,37 @@ from tui.sources.nvml.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    CallNvml = Callable[..., Any]
+    """A function of the binding by name, then its arguments; raises ``NvmlCallError``."""
 
 LIBRARY_VARIABLE = "INFERTOP_NVML_LIBRARY"
 """Environment variable: path of the libnvidia-ml.so.1 to use where the driver is not on the loader's path."""
 
 
+class Caller(Protocol):
+    """Who calls, as far as somebody else may have to tell what it hangs in."""
+
+    doing: str
+    since: float
+
+
 class Binding:
-    """NVML, called by the names of the binding's functions.
+    """NVML, called by the names of the binding's functions. One session of the process, for several threads.
 
     Args:
-        report: told the function's name before each call and ``""`` after it.
+        monotonic: seconds that only grow.
     """
 
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report = report
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._nvml: Any = None
         self._mismatch: Any = None
         self._functions: dict[str, Callable[..., Any]] = {}
         self.initialised = False
 
-    def initialise(self) -> None:
+    def initialise(self, caller: Caller) -> None:
         """Load the library and start a session with the driver.
 
         Raises:
@@ -54,41 +65,68 @@ class Binding:
             # installed, does not have it.
             self._mismatch = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
         try:
-            self.call("nvmlInit")
+            self.calls(caller)("nvmlInit")
         except NvmlCallError as error:
             raise source_error(error) from error
         self.initialised = True
 
-    def close(self) -> None:
-        """End the session; the next ``initialise`` starts a new one."""
+    def close(self, caller: Caller) -> None:
+        """End the session; the next ``initialise`` starts a new one. Only while no thread is in a call."""
         if self.initialised:
             self.initialised = False
             with contextlib.suppress(NvmlCallError):  # a driver that is gone has no session left to end
-                self.call("nvmlShutdown")
+                self.calls(caller)("nvmlShutdown")
 
-    def call(self, function: str, *arguments: object) -> Any:
-        """Call one function of the binding; what it returns.
+    def calls(self, caller: Caller) -> CallNvml:
+        """How ``caller`` calls NVML: ``doing`` and ``since`` tell what it is in.
+
+        What is returned raises ``NvmlCallError`` for any failure, also of a function that this binding or
+        this driver lacks.
+        """
+        functions = self._functions
+        monotonic = self._monotonic
+
+        def call(function: str, *arguments: object) -> Any:
+            found = functions.get(function) or self._find(function)
+            caller.since = monotonic()
+            caller.doing = function
+            try:
+                return found(*arguments)
+            except self._nvml.NVMLError as error:
+                raise NvmlCallError(error.value, function, clean(str(error))) from error
+            except self._mismatch as error:
+                raise NvmlCallError(ARGUMENT_VERSION_MISMATCH, function, clean(str(error))) from error
+            except UnicodeDecodeError as error:  # the binding decodes names and UUIDs as strict UTF-8
+                raise NvmlCallError(UNKNOWN, function, "the driver's answer is not text") from error
+            finally:
+                caller.doing = ""
+
+        return call
+
+    def gpm_request(self, metrics: Sequence[int]) -> Any:
+        """A request for metrics of GPM, to be given two samples and then to ``nvmlGpmMetricsGet``.
 
         Raises:
-            NvmlCallError: any failure, also of a function that this binding or this driver lacks.
+            NvmlCallError: this binding has none.
         """
-        found = self._functions.get(function)
+        structure = getattr(self._nvml, "c_nvmlGpmMetricsGet_t", None)
+        if structure is None:
+            raise NvmlCallError(
+                FUNCTION_NOT_FOUND, "nvmlGpmMetricsGet", "not in this version of nvidia-ml-py"
+            )
+        request = structure()
+        request.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
+        request.numMetrics = len(metrics)
+        for place, metric in enumerate(metrics):
+            request.metrics[place].metricId = metric
+        return request
+
+    def _find(self, function: str) -> Callable[..., Any]:
+        found: Callable[..., Any] | None = getattr(self._nvml, function, None)
         if found is None:
-            found = getattr(self._nvml, function, None)
-            if found is None:
-                raise NvmlCallError(FUNCTION_NOT_FOUND, function, "not in this version of nvidia-ml-py")
-            self._functions[function] = found
-        self._report(function)
-        try:
-            return found(*arguments)
-        except self._nvml.NVMLError as error:
-            raise NvmlCallError(error.value, function, clean(str(error))) from error
-        except self._mismatch as error:
-            raise NvmlCallError(ARGUMENT_VERSION_MISMATCH, function, clean(str(error))) from error
-        except UnicodeDecodeError as error:  # the binding decodes names and UUIDs as strict UTF-8
-            raise NvmlCallError(UNKNOWN, function, "the driver's answer is not text") from error
-        finally:
-            self._report("")
+            raise NvmlCallError(FUNCTION_NOT_FOUND, function, "not in this version of nvidia-ml-py")
+        self._functions[function] = found
+        return found
 
 
 def _preload() -> None:

@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from tui.model.status import Reason
 
 # nvmlReturn_t of nvml.h: part of the library's ABI, the same in every driver.
+SUCCESS = 0
 UNINITIALIZED = 1
+INVALID_ARGUMENT = 2
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
+NOT_FOUND = 6
 INSUFFICIENT_POWER = 8
 DRIVER_NOT_LOADED = 9
 TIMEOUT = 10

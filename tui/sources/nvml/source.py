@@ -2,112 +2,166 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import TYPE_CHECKING
 
 from tui.model.readings import GpuSet
-from tui.model.text import clean
+from tui.model.status import SourceError
+from tui.sources.kernel.visibility import visibility
 from tui.sources.nvml.binding import Binding
-from tui.sources.nvml.device import Device
-from tui.sources.nvml.errors import LIBRARY_FATAL, NvmlCallError, source_error
+from tui.sources.nvml.cards import Cards
+from tui.sources.nvml.errors import NvmlCallError, source_error
+from tui.sources.nvml.expected import Expected, places_of_this_host
+from tui.sources.nvml.lanes import Lane
+from tui.sources.nvml.round import Round, Session
+from tui.sources.nvml.side_lane import SideLane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tui.model.readings import GpuReading
+    from tui.sources.nvml.device import Device
 
 RECOVER_FIRST_S = 30.0
 RECOVER_MAX_S = 300.0
 """A lost or broken device often comes back only in a new session. One is begun after 30 s, then after twice
 as long up to 300 s: it may cost a second for each device that nobody else holds open."""
+PATIENCE_S = 1.0
+"""A device that has not answered for so long is left to the thread that hangs in it. Without persistence mode
+the first call to a card takes about that long."""
 
 
 class NvmlSource:
-    """NVIDIA devices of this host. A ``BlockingSource[GpuSet]``: for one thread, which it may block for ever.
+    """NVIDIA devices of this host: a ``BlockingSource[GpuSet]`` that does not block for ever.
+
+    Its calls are made on threads of its own (``lanes``): one that hangs costs the row of its device, not
+    those of the others, and a hang of what is slow costs only that.
 
     Args:
         monotonic: seconds that only grow.
+        expected: the cards that should be there; None: found out on this host.
+        patience_s: how long a device may take to answer.
     """
 
     name = "nvml"
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        expected: Expected | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self.doing = ""
         self._monotonic = monotonic
-        self._binding = Binding(self._report)
-        self._devices: tuple[Device, ...] = ()
-        self._counted: int | None = None
-        self._driver_version: str | None = None
+        self._patience_s = patience_s
+        self._expected = expected or Expected(places_of_this_host(), monotonic)
+        self._session = Session(Binding(monotonic))
+        self._cards = Cards(self._expected, visibility(self._expected.places.proc))
+        self._lanes = (Lane("nvml 1", monotonic), Lane("nvml 2", monotonic))
+        self._held: dict[Lane, Device] = {}
+        self._side = SideLane(self._session.binding, monotonic)
+        self._renew = False
         self._recover_at: float | None = None
         self._recover_delay_s = RECOVER_FIRST_S
 
     def read(self) -> GpuSet:
-        """All devices, in NVML's order; one that is lost or broken keeps its row, without figures.
+        """All cards by index; one that is lost, broken or stuck keeps its row, with its last good figures.
 
         Raises:
             SourceError: ``no_driver``, ``driver_mismatch``, ``no_permission``, ``insufficient_power``,
-                ``old_driver``, ``timeout`` or ``driver_error``: NVML as a whole cannot be used.
+                ``old_driver``, ``timeout``, ``stuck`` or ``driver_error``: NVML as a whole cannot be used.
         """
         now = self._monotonic()
-        call = self._binding.call
-        if self._recover_at is not None and now >= self._recover_at:
-            self._binding.close()
         try:
-            if not self._binding.initialised:
-                self._begin_session()
-            count: int = call("nvmlDeviceGetCount")
-            if count != self._counted:
-                self._enumerate(count, now)
-            gpus = tuple(device.read(call, now) for device in self._devices)
+            self._ask(now)
         except NvmlCallError as error:
-            self._binding.close()
-            raise source_error(error) from error
-        self._plan_recovery(gpus, now)
-        return GpuSet(gpus, self._driver_version)
+            self._renew = True
+            raise self._explained(source_error(error)) from error
+        except SourceError as error:
+            raise self._explained(error) from error.__cause__
+        held = {device: lane.stuck() for lane, device in self._held.items() if lane.busy}
+        devices = self._session.devices
+        rows = self._cards.rows(devices, held, self._side.of, self._side.problem(), now)
+        self._side.begin(devices, held)
+        self._plan_recovery(rows, now)
+        return GpuSet(rows, self._session.driver_version, self._expected.others(), self._expected.notes)
 
     def close(self) -> None:
-        """End the session with the driver."""
-        self._binding.close()
+        """End the session with the driver, unless a call hangs in it."""
+        self._renew = False
+        quiet = self._side.quiet(self._patience_s) and not any(lane.busy for lane in self._lanes)
+        if quiet and self._session.binding.initialised:
+            self._session.end(self._lanes[0], self._side)
+        for lane in (*self._lanes, self._side.lane):
+            lane.stop()
 
-    def _report(self, function: str) -> None:
-        self.doing = function
+    def _ask(self, now: float) -> None:
+        """Have each device asked that holds no call; one that does not answer in time is left behind."""
+        self._held = {lane: device for lane, device in self._held.items() if lane.busy}
+        free = [lane for lane in self._lanes if not lane.busy]
+        if len(free) + len(self._held) < len(self._lanes) or not free:
+            raise self._stuck()
+        first = Round(self._session, free[0], now, tuple(self._held.values()))
+        first.start(self._side if self._may_renew(now) else None)
+        in_time = free[0].wait(self._patience_s)
+        if not in_time and first.sweep is None:  # beginning a session may take longer
+            in_time = free[0].wait(1.5 * self._patience_s)
+        if in_time:
+            first.finish()
+        else:
+            self._leave_behind(first, free, now)
 
-    def _begin_session(self) -> None:
-        self._binding.initialise()
-        self._counted = None
+    def _leave_behind(self, first: Round, free: list[Lane], now: float) -> None:
+        """Leave a device to the lane that hangs in it, and have the others asked by the next lane."""
+        held, rest = first.sweep.give_up() if first.sweep is not None else (None, [])
+        if held is None:
+            raise self._stuck()
+        self._held[free[0]] = held
+        if len(free) < 2:
+            raise self._stuck()
+        second = Round(self._session, free[1], now, ())
+        second.take_over(rest)
+        if not free[1].wait(self._patience_s):
+            assert second.sweep is not None  # ``take_over`` has set it
+            also_held, _ = second.sweep.give_up()
+            if also_held is not None:
+                self._held[free[1]] = also_held
+            raise self._stuck()
+        second.finish()
+
+    def _stuck(self) -> SourceError:
+        """Nothing more can be asked before a call returns."""
+        words = []
+        for lane in self._lanes:
+            if lane.busy:
+                device = self._held.get(lane)
+                words.append(lane.stuck() + (f" (GPU {device.position})" if device is not None else ""))
+        return SourceError("stuck", " and ".join(words) or "stuck in NVML")
+
+    def _may_renew(self, now: float) -> bool:
+        """Whether a new session is due and can be begun: it cannot while a call hangs in this one."""
+        due = self._renew or (self._recover_at is not None and now >= self._recover_at)
+        if not due or any(lane.busy for lane in self._lanes) or not self._side.quiet(self._patience_s):
+            return False
+        self._renew = False
         self._recover_at = None
-        self._driver_version = None
-        with contextlib.suppress(NvmlCallError):  # for show only; if NVML is unusable the next call says so
-            self._driver_version = clean(self._binding.call("nvmlSystemGetDriverVersion"))
+        return True
 
-    def _enumerate(self, count: int, now: float) -> None:
-        """Take the devices anew. Indices may have moved: a device is known by its UUID."""
-        before = self._devices
-        devices = tuple(Device(index, self._handle(index)) for index in range(count))
-        for device in devices:
-            device.identify(self._binding.call, now)
-        present = {device.uuid for device in devices}
-        for device, previous in zip(devices, before, strict=False):
-            if device.uuid is None and previous.uuid not in present:
-                device.remember(previous)
-        self._devices = devices
-        self._counted = count
-
-    def _handle(self, index: int) -> object:
-        """NVML's handle, or why there is none: one device must not hide the others."""
-        try:
-            handle: object = self._binding.call("nvmlDeviceGetHandleByIndex", index)
-        except NvmlCallError as error:
-            if error.code in LIBRARY_FATAL:
-                raise
-            return error
-        return handle
-
-    def _plan_recovery(self, gpus: tuple[GpuReading, ...], now: float) -> None:
-        if all(gpu.state == "ok" for gpu in gpus):
+    def _plan_recovery(self, rows: tuple[GpuReading, ...], now: float) -> None:
+        if all(row.state == "ok" for row in rows):
             self._recover_at = None
             self._recover_delay_s = RECOVER_FIRST_S
         elif self._recover_at is None:
             self._recover_at = now + self._recover_delay_s
             self._recover_delay_s = min(2.0 * self._recover_delay_s, RECOVER_MAX_S)
+
+    def _explained(self, error: SourceError) -> SourceError:
+        """With what the PCI bus says about it: a missing driver is another matter where there are GPUs."""
+        if error.reason != "no_driver":
+            return error
+        words, unread = [error.detail], self._expected.unread()
+        if unread:
+            words.append(f"{unread} NVIDIA GPU{'s are' if unread > 1 else ' is'} on the PCI bus")
+        words += self._expected.others()
+        return SourceError("no_driver", "; ".join(words), unsupported=error.unsupported and not unread)
