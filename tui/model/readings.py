@@ -313,6 +313,8 @@ class ProbeReading:
     """Results alike in a row: positive for successes, negative for failures, 0 before the first."""
     would: ProbeAction = "none"
     would_in_s: float | None = None
+    age_s: float | None = None
+    """Seconds since it was asked, in a snapshot."""
 
     @property
     def ok(self) -> bool | None:

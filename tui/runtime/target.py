@@ -85,7 +85,7 @@ class WatchedEngine:
             reading = dataclasses.replace(reading, max_num_seqs=seats, missing=missing)
             observed = dataclasses.replace(observed, reading=reading)
         probes = tuple(
-            found.reading
+            dataclasses.replace(found.reading, age_s=found.status.age_s)
             for probe in self._probes
             if (found := probe.observed(now)).reading is not None
             and found.status.state is not SourceState.STALE

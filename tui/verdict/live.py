@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
@@ -49,7 +50,10 @@ def pictures(
         cores_seen: by URL, the pid of the HTTP process under which an engine core was once seen alive.
     """
     host = snapshot.host.reading if snapshot.host.status.ok else None
-    return tuple(_picture(view, snapshot, history, host, cores_seen or {}) for view in snapshot.engines)
+    return tuple(
+        _picture(_current(view, snapshot), snapshot, history, host, cores_seen or {})
+        for view in snapshot.engines
+    )
 
 
 def http_process(view: EngineView) -> EngineProcess | None:
@@ -75,7 +79,7 @@ def _picture(
     processes = _processes(view, cores_seen)
     failed = status.state in (SourceState.FAILED, SourceState.STALE)
     silent = snapshot.taken_at - status.since if failed and status.since is not None else status.age_s
-    trends = _trends(view.url, history, snapshot.taken_at, fresh)
+    trends = _trends(view, history, snapshot.taken_at, fresh)
     phase = _phase(view, snapshot, processes, fresh)
     gpus = _gpus(view, snapshot, fresh, phase) if view.local else None
     reason = status.reason if not status.ok else reading.reason if reading is not None else None
@@ -99,6 +103,19 @@ def _picture(
         seats=_seats(view),
         args=view.args,
     )
+
+
+def _current(view: EngineView, snapshot: HostSnapshot) -> EngineView:
+    """The view with the probes asked since the scrape began to succeed, or to fail as it does now.
+
+    Probes come every 10 s and scrapes every second: a port that has just opened is not down because
+    it was closed 8 s ago, and one that has just closed does not serve.
+    """
+    since = view.engine.status.since
+    if since is None:
+        return view
+    current = tuple(p for p in view.probes if p.age_s is None or snapshot.taken_at - p.age_s >= since)
+    return view if len(current) == len(view.probes) else replace(view, probes=current)
 
 
 def _kind(view: EngineView) -> EngineKind | None:
@@ -218,11 +235,14 @@ def _troubled(view: EngineView, fresh: EngineReading | None) -> bool:
 # ---------------------------------------------------------------------------------------- trends
 
 
-def _trends(url: str, history: History, now: float, fresh: EngineReading | None) -> Trends:
+def _trends(view: EngineView, history: History, now: float, fresh: EngineReading | None) -> Trends:
     if fresh is None:
         return Trends()
-    waiting = history.values(url, "waiting", now - WINDOW_S)
-    running = history.values(url, "running", now - WINDOW_S)
+    url = view.url
+    waiting, running = [], []
+    if fresh.waiting or any(probe.ok is False for probe in view.probes):  # nobody asks for them otherwise
+        waiting = history.values(url, "waiting", now - WINDOW_S)
+        running = history.values(url, "running", now - WINDOW_S)
     preempting = history.values(url, "preemptions_per_s", now - WINDOW_S)
     errors = history.values(url, "error_ratio", now - ERRORS_WINDOW_S) if fresh.error_ratio is None else []
     return Trends(
