@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from tui.verdict.picture import FATAL_XIDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from tui.model.readings import GpuReading
     from tui.model.settings import Thresholds
 
@@ -67,6 +65,11 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
     unreadable = tuple(g for g in gpus if g.state != "ok" and g.reason not in OURS_TO_FIX)
     readable = [g for g in gpus if g.state == "ok"]
     loaded = [g for g in readable if (r := used_ratio(g)) is None or r >= LOADED_RATIO] or readable
+    sm = [v for g in loaded if (v := g.sm_pct) is not None]
+    mem_ctrl = [v for g in loaded if (v := g.mem_ctrl_pct) is not None]
+    power = [v for g in loaded if (v := power_ratio(g)) is not None]
+    clock = [v for g in loaded if (v := clock_ratio(g)) is not None]
+    free = [v for g in loaded if (v := free_mib(g)) is not None]
     return GpuSignals(
         count=len(gpus),
         unreadable=unreadable,
@@ -74,15 +77,15 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
         faulty=tuple(g for g in gpus if g.xid in FATAL_XIDS),
         marked=tuple(g for g in readable if g.remap_pending or (g.ecc_uncorrected or 0) > 0),
         loaded=tuple(loaded),
-        sm_max=_extreme(max, (g.sm_pct for g in loaded)),
-        sm_min=_extreme(min, (g.sm_pct for g in loaded)),
-        mem_ctrl_max=_extreme(max, (g.mem_ctrl_pct for g in loaded)),
-        power_ratio_max=_extreme(max, map(power_ratio, loaded)),
-        clock_ratio_max=_extreme(max, map(clock_ratio, loaded)),
-        clock_ratio_min=_extreme(min, map(clock_ratio, loaded)),
-        free_mib_min=_extreme(min, map(free_mib, loaded)),
-        used_ratio_max=_extreme(max, map(used_ratio, readable)),
-        used_mib_max=_extreme(max, (g.mem_used_mib for g in readable)),
+        sm_max=max(sm, default=None),
+        sm_min=min(sm, default=None),
+        mem_ctrl_max=max(mem_ctrl, default=None),
+        power_ratio_max=max(power, default=None),
+        clock_ratio_max=max(clock, default=None),
+        clock_ratio_min=min(clock, default=None),
+        free_mib_min=min(free, default=None),
+        used_ratio_max=max((v for g in readable if (v := used_ratio(g)) is not None), default=None),
+        used_mib_max=max((v for g in readable if (v := g.mem_used_mib) is not None), default=None),
         hottest=max((g for g in loaded if g.temp_c is not None), key=lambda g: g.temp_c or 0.0, default=None),
     )
 
@@ -111,11 +114,6 @@ def free_mib(gpu: GpuReading) -> float | None:
 
 def _ratio(value: float | None, whole: float | None) -> float | None:
     return None if value is None or not whole else value / whole
-
-
-def _extreme(pick: Callable[[list[float]], float], values: Iterable[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return pick(known) if known else None
 
 
 _HARMLESS = frozenset(("idle", "display_clocks"))

@@ -108,7 +108,8 @@ class Hold:
         return self._show(replace(new, since=since))
 
     def _show(self, verdict: Verdict) -> Verdict:
-        self._held = replace(verdict, state="held", changing_to=None)
+        changing = verdict.state == "changing"
+        self._held = replace(verdict, state="held", changing_to=None) if changing else verdict
         return verdict
 
 
