@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,6 +164,20 @@ async def test_requests_that_arrive_in_a_hang_show_in_no_gauge(tmp_path: Path) -
         assert before == after and "vllm:num_requests_running 1.0" in after
         engine.supervisor.order({"do": "resume"})
         assert {(await task).key for task in (busy, *late)} == {(200, "length", True, "")}
+
+
+async def test_health_can_be_made_slow(tmp_path: Path) -> None:
+    async with running(tmp_path / "log") as engine:
+        engine.supervisor.order({"do": "set", "health_delay_s": 0.4})
+        for _ in range(200):
+            began_s = time.monotonic()
+            assert (await ask(engine.url, "/health")).result == "200"
+            if (took_s := time.monotonic() - began_s) > 0.35:
+                break
+        assert took_s > 0.35
+        began_s = time.monotonic()
+        assert (await ask(engine.url, "/v1/models")).result == "200"
+        assert time.monotonic() - began_s < 0.35
 
 
 async def _counters(url: str) -> set[str]:

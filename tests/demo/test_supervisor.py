@@ -286,6 +286,17 @@ def test_a_control_file_is_followed_from_its_end(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------ the rest
 
 
+async def test_nothing_stays_open(tmp_path: Path) -> None:
+    before = _open_descriptors()
+    async with running(tmp_path / "log", under_shell=True) as engine:
+        await complete(engine.url, 3)
+    assert _open_descriptors() == before
+
+
+def _open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 async def test_a_taken_port_is_a_start_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(StartError, match="in use"):
         await Supervisor(EngineSpec(port=taken.getsockname()[1])).start()

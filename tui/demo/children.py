@@ -100,7 +100,7 @@ class Children:
         """Whether a child still runs (a stopped one does)."""
         return title in self._processes
 
-    def signal(self, title: str, signum: signal.Signals) -> None:
+    def send_signal(self, title: str, signum: signal.Signals) -> None:
         """Signal a process of the engine by its title; nothing happens if it has ended."""
         pidfd = self._pidfds.get(title)
         if pidfd is not None:
@@ -110,7 +110,7 @@ class Children:
     def kill_all(self) -> None:
         """SIGKILL every process of the engine but this one."""
         for title in self._pidfds:
-            self.signal(title, signal.SIGKILL)
+            self.send_signal(title, signal.SIGKILL)
 
     def _spawn(self, title: str, module: str, sockets: list[socket.socket], *arguments: str) -> None:
         fds = [sock.fileno() for sock in sockets]

@@ -113,7 +113,7 @@ class Lifecycle:
         timeout_s = engine.spec.shutdown_timeout_s
         self.phase, self.refusal = "draining", SHUT
         self._log_shutdown("drain", timeout_s)
-        engine.children.signal(engine.children.core_title, signal.SIGTERM)
+        engine.children.send_signal(engine.children.core_title, signal.SIGTERM)
         ends_s = time.monotonic() + timeout_s
         while engine.children.alive(engine.children.core_title):
             left_s = ends_s - time.monotonic()

@@ -61,6 +61,8 @@ class Inherited:
     def join_group(self) -> None:
         """Put this process, and what it will start, into the leash's group; exits if that is gone."""
         if self.group > 0:
+            # a background group that writes its log to a terminal must not be stopped for it
+            signal.signal(signal.SIGTTOU, signal.SIG_IGN)
             try:
                 os.setpgid(0, self.group)
             except OSError:

@@ -16,12 +16,14 @@ import socket
 import subprocess
 import time
 from dataclasses import asdict, replace
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tui.demo.command_line import command_line
 from tui.demo.control import ControlError, parse_order
+from tui.demo.holder import LeashHolder
 from tui.demo.load import EngineLoad, LoadMeter
-from tui.demo.process import Inherited, module_command
+from tui.demo.parts import Parts
+from tui.demo.process import module_command
 from tui.demo.spec import EngineSpec, SpecError
 from tui.demo.traffic import TrafficSpec
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tui.demo.control import ControlFile
+    from tui.demo.process import Inherited
 
 RestartPolicy = Literal["no", "on-failure", "always"]
 _CONTROL_PERIOD_S = 0.1
@@ -50,7 +53,7 @@ class Supervisor:
         under_shell: start it below a shell that swallows SIGTERM.
         restart: whether to start it again when it has ended.
         control: orders to follow; with one, the supervisor goes on when the engine has ended.
-        log: descriptor for the engine's log; standard error if None.
+        log: descriptor for the engine's log, or ``subprocess.DEVNULL``; standard error if None.
         on_event: called with each line worth telling (started, exited, a bad order).
     """
 
@@ -70,13 +73,12 @@ class Supervisor:
         self._under_shell, self._restart = under_shell, restart
         self._control, self._log, self._on_event = control, log, on_event
         self._reserved: socket.socket | None = None
-        self._leash_writer = -1
-        self._inherited = Inherited()
+        self._leash: LeashHolder | None = None
         self._engine: subprocess.Popen[bytes] | None = None
         self._traffic: subprocess.Popen[bytes] | None = None
-        self._leash: subprocess.Popen[bytes] | None = None
-        self._alive: set[int] = set()
-        self._pidfds: dict[str, int] = {}
+        self._alive = 0
+        self._watched: set[int] = set()
+        self._parts = Parts()
         self._meter = LoadMeter()
         self._started = asyncio.Event()
         self._all_gone = asyncio.Event()
@@ -119,10 +121,13 @@ class Supervisor:
         except OSError as error:
             self._close()
             raise StartError(f"{self._spec.host}:{self._spec.port}: {error.strerror}") from None
-        await self._start_leash()
-        self._start_engine()
+        self._leash = LeashHolder()
+        if not await self._leash.ready():
+            await self.stop()
+            raise StartError("the leash process did not start")
+        self._start_engine(self._leash.inherited)
         if self._traffic_spec.rate > 0:
-            self._start_traffic()
+            self._start_traffic(self._leash.inherited)
         if self._control is not None:
             self._run(self._follow_orders(self._control))
         waiting = [asyncio.ensure_future(event.wait()) for event in (self._started, self._ended)]
@@ -139,35 +144,38 @@ class Supervisor:
 
     async def stop(self) -> None:
         """End everything now; two seconds at most."""
-        self._restarting = False
         for task in self._tasks:
             task.cancel()
-        if self._leash_writer >= 0:
-            os.close(self._leash_writer)
-            self._leash_writer = -1
+        if self._leash is not None:
+            self._leash.let_go()
         deadline_s = time.monotonic() + _END_S
         if self._alive:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), _END_S)
-        for process in (self._engine, self._traffic, self._leash):
+        for process in (self._engine, self._traffic, self._leash.process if self._leash else None):
             if process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline_s - time.monotonic()))
-                if process.stdin is not None:
-                    with contextlib.suppress(OSError):
-                        process.stdin.close()
+                _close_input(process)
         self._close()
 
     def _close(self) -> None:
-        loop = asyncio.get_running_loop()
-        for fd in [*self._alive, *self._pidfds.values()]:
-            loop.remove_reader(fd)
-            os.close(fd)
-        self._alive.clear()
-        self._pidfds.clear()
+        for fd in list(self._watched):
+            self._unwatch(fd)
+        self._parts.forget()
         if self._reserved is not None:
             self._reserved.close()
         self._ended.set()
+
+    def _watch(self, fd: int, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call when a descriptor can be read; it is closed with the rest at the latest."""
+        self._watched.add(fd)
+        asyncio.get_running_loop().add_reader(fd, callback, fd, *arguments)
+
+    def _unwatch(self, fd: int) -> None:
+        asyncio.get_running_loop().remove_reader(fd)
+        os.close(fd)
+        self._watched.discard(fd)
 
     def _reserve_port(self) -> None:
         """Keep the port for the engine: a bound socket that never listens refuses nobody else's connect."""
@@ -176,37 +184,10 @@ class Supervisor:
         self._reserved.bind((self._spec.host, self._spec.port))
         self._spec = replace(self._spec, port=self._reserved.getsockname()[1])
 
-    def _spawn_leash(self) -> IO[bytes]:
-        reader, self._leash_writer = os.pipe()
-        self._leash = subprocess.Popen(
-            module_command("leash", str(reader)),
-            env=Inherited().environment(),
-            pass_fds=(reader,),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-        )
-        self._inherited = Inherited(leash=reader, group=self._leash.pid)
-        assert self._leash.stdout is not None
-        return self._leash.stdout
-
-    async def _start_leash(self) -> None:
-        """Start the process that holds the group, and wait until there is a group to join."""
-        pipe = self._spawn_leash()
-        ready = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(pipe.fileno(), ready.set)
-        try:
-            await asyncio.wait_for(ready.wait(), 10.0)
-        except asyncio.TimeoutError:
-            raise StartError("the leash process did not start") from None
-        finally:
-            loop.remove_reader(pipe.fileno())
-            pipe.close()
-
-    def _start_engine(self) -> None:
+    def _start_engine(self, inherited: Inherited) -> None:
         alive_reader, alive = os.pipe()
         report_reader, report = os.pipe()
-        inherited = replace(self._inherited, alive=alive)
+        inherited = replace(inherited, alive=alive)
         command = command_line(self._spec)
         if self._under_shell:
             command = ["/bin/sh", "-c", _SWALLOW, "sh", *command]
@@ -215,26 +196,26 @@ class Supervisor:
             env=inherited.environment(self._spec.to_json(), report),
             pass_fds=(*inherited.fds, report),
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=self._log,
         )
         os.close(alive)
         os.close(report)
-        loop = asyncio.get_running_loop()
-        self._alive.add(alive_reader)
+        self._alive += 1
         self._all_gone.clear()
-        loop.add_reader(alive_reader, self._on_tree_ended, alive_reader)
+        self._watch(alive_reader, self._on_tree_ended)
         os.set_blocking(report_reader, False)
-        loop.add_reader(report_reader, self._on_report, report_reader, bytearray())
-        pidfd = os.pidfd_open(self._engine.pid)
-        loop.add_reader(pidfd, self._on_engine_exit, pidfd, self._engine)
+        self._watch(report_reader, self._on_report, bytearray())
+        self._watch(os.pidfd_open(self._engine.pid), self._on_engine_exit, self._engine)
         self._restarting = False
 
-    def _start_traffic(self) -> None:
+    def _start_traffic(self, inherited: Inherited) -> None:
         self._traffic = subprocess.Popen(
             module_command("traffic", self._spec.host, str(self._spec.port), self._spec.model),
-            env={**self._inherited.environment(), "INFERTOP_DEMO_TOKEN": self._spec.api_key},
-            pass_fds=self._inherited.fds,
+            env={**inherited.environment(), "INFERTOP_DEMO_TOKEN": self._spec.api_key},
+            pass_fds=inherited.fds,
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=self._log,
         )
         _tell(self._traffic, asdict(self._traffic_spec))
@@ -247,8 +228,7 @@ class Supervisor:
         except BlockingIOError:
             return
         if not data:
-            asyncio.get_running_loop().remove_reader(fd)
-            os.close(fd)
+            self._unwatch(fd)
             return
         inbox += data
         *lines, rest = inbox.split(b"\n")
@@ -256,46 +236,33 @@ class Supervisor:
         before = self.pid
         for line in lines:
             self._meter.take(bytes(line), time.monotonic())
-        for title, pid in self._meter.pids.items():
-            if title not in self._pidfds:
-                with contextlib.suppress(ProcessLookupError):
-                    self._pidfds[title] = os.pidfd_open(pid)
+        self._parts.note(self._meter.pids)
         if self.pid != before:
             self._on_event(f"{self.url} pid={self.pid}")
             self._started.set()
 
     def _on_engine_exit(self, pidfd: int, process: subprocess.Popen[bytes]) -> None:
-        asyncio.get_running_loop().remove_reader(pidfd)
-        os.close(pidfd)
+        self._unwatch(pidfd)
         code = process.wait()
-        if process.stdin is not None:
-            with contextlib.suppress(OSError):
-                process.stdin.close()
+        _close_input(process)
         self._engine = None
         self._meter.clear()
-        if self._leash_writer < 0:  # this is us ending it
+        if self._leash is None or self._leash.cut:  # this is us ending it
             return
         self._on_event(f"exited pid={process.pid} " + (f"code={code}" if code >= 0 else f"signal={-code}"))
         if self._restart == "always" or (self._restart == "on-failure" and code != 0):
             self._restarting = True
-            self._run(self._start_again())
+            self._run(self._start_again(self._leash.inherited))
         self._end_if_done()
 
-    async def _start_again(self) -> None:
+    async def _start_again(self, inherited: Inherited) -> None:
         await asyncio.sleep(self._spec.scaled(1.0))
-        self._forget_processes()
-        self._start_engine()
-
-    def _forget_processes(self) -> None:
-        """The old engine's processes can no longer be ordered about; the leash still holds them."""
-        for fd in self._pidfds.values():
-            os.close(fd)
-        self._pidfds.clear()
+        self._parts.forget()
+        self._start_engine(inherited)
 
     def _on_tree_ended(self, alive_reader: int) -> None:
-        asyncio.get_running_loop().remove_reader(alive_reader)
-        os.close(alive_reader)
-        self._alive.discard(alive_reader)
+        self._unwatch(alive_reader)
+        self._alive -= 1
         if not self._alive:
             self._all_gone.set()
         self._end_if_done()
@@ -326,28 +293,29 @@ class Supervisor:
         Raises:
             ControlError: it cannot be carried out now.
         """
-        action = order["do"]
+        action, what = order["do"], order.get("what", "core")
         if action == "hang":
-            self._signal(order.get("what", "core"), signal.SIGSTOP)
+            self._parts.send(what, signal.SIGSTOP)
         elif action == "resume":
-            for part in ("core", "worker", "detokenizer", "api"):
-                with contextlib.suppress(ControlError):
-                    self._signal(part, signal.SIGCONT)
+            self._parts.send_all(signal.SIGCONT)
         elif action == "kill":
-            self._signal(order.get("what", "core"), signal.SIGKILL)
+            self._parts.send(what, signal.SIGKILL)
         elif action == "terminate":
             if self._engine is None:
                 raise ControlError("no engine runs")
             self._engine.send_signal(signal.SIGTERM)
         elif action == "start":
-            if self._engine is not None:
-                raise ControlError("the engine runs already")
-            self._forget_processes()
-            self._start_engine()
+            self._start_by_order()
         elif action == "stop":
             self._ended.set()
         else:
             self._change(action, {name: value for name, value in order.items() if name != "do"})
+
+    def _start_by_order(self) -> None:
+        if self._engine is not None or self._leash is None or self._restarting:
+            raise ControlError("the engine runs already")
+        self._parts.forget()
+        self._start_engine(self._leash.inherited)
 
     def _change(self, action: str, changes: dict[str, Any]) -> None:
         try:
@@ -356,28 +324,12 @@ class Supervisor:
                 _tell(self._engine, changes)
             else:
                 self._traffic_spec = self._traffic_spec.changed(changes)
-                if self._traffic is None:
-                    self._start_traffic()
-                else:
+                if self._traffic is not None:
                     _tell(self._traffic, asdict(self._traffic_spec))
+                elif self._leash is not None:
+                    self._start_traffic(self._leash.inherited)
         except (SpecError, ValueError) as error:
             raise ControlError(str(error)) from None
-
-    def _signal(self, part: str, signum: signal.Signals) -> None:
-        titles = {
-            "api": ("api",),
-            "core": ("VLLM::EngineCore", "sglang::scheduler"),
-            "detokenizer": ("sglang::detokenizer",),
-        }
-        found = [
-            fd for title, fd in self._pidfds.items()
-            if title in titles.get(part, ()) or (part == "worker" and title.startswith("VLLM::Worker"))
-        ]  # fmt: skip
-        if not found:
-            raise ControlError(f"there is no {part}")
-        for fd in found:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(fd, signum)
 
 
 def _tell(process: subprocess.Popen[bytes] | None, row: dict[str, Any]) -> None:
@@ -386,3 +338,9 @@ def _tell(process: subprocess.Popen[bytes] | None, row: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             process.stdin.write(json.dumps(row).encode() + b"\n")
             process.stdin.flush()
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
