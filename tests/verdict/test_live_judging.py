@@ -332,6 +332,59 @@ def test_cache_is_cold_against_its_own_last_half_hour() -> None:
     assert judged(made.snapshot(made.view(late))).verdicts[1].verdict != "degraded_cache"
 
 
+def series(signal: str, values: dict[int, float], history: History | None = None) -> History:
+    """One value a second for a minute; ``values`` by the second from which they hold."""
+    history = history or History()
+    current = 0.0
+    for second in range(61):
+        current = values.get(second, current)
+        history.add(made.URL, signal, made.NOW - 60 + second, current)
+    return history
+
+
+def test_tokens_of_requests_that_have_ended_are_no_work() -> None:
+    ended = made.nothing_to_do(gen_tok_s=180.0, window_s=10.0)
+    just, long = series("running", {0: 6.0, 59: 0.0}), series("running", {0: 6.0, 50: 0.0})
+    for history in (just, long):
+        series("waiting", {}, history)
+    assert judged(made.snapshot(made.view(ended)), just).verdicts[1].verdict == "healthy"
+    assert judged(made.snapshot(made.view(ended)), long).verdicts[1].verdict == "idle"
+
+
+def test_late_first_tokens_of_a_queue_that_has_gone_are_not_held_against_now() -> None:
+    late = made.reading(ttft_p95_s=70.0, queue_p95_s=60.0, latency_window_s=60.0)
+    after = series("waiting", {0: 20.0, 40: 0.0})
+    verdict = judged(made.snapshot(made.view(late)), after).verdicts[1]
+    assert (verdict.verdict, verdict.confidence) == ("healthy", "medium")
+    assert "ttft_p95_s" in verdict.missing
+    assert judged(made.snapshot(made.view(late)), series("waiting", {})).verdicts[1].verdict == "unknown"
+
+
+def test_a_full_cache_of_half_a_minute_ago_is_over_once_there_is_room() -> None:
+    before = series("preemptions_per_s", {0: 2.0, 40: 0.0})
+    room = made.reading(kv_usage=0.2, kv_usage_max=1.0)
+    assert judged(made.snapshot(made.view(room)), before).verdicts[1].verdict == "healthy"
+    swing = made.reading(kv_usage=0.7, kv_usage_max=1.0)
+    assert judged(made.snapshot(made.view(swing)), before).verdicts[1].verdict == "kv_cache"
+
+
+def test_rates_of_a_window_that_began_before_the_hang_do_not_hide_it() -> None:
+    reading = made.reading(
+        gen_tok_s=300.0, window_s=10.0, stalled_scrapes=6, stalled_s=5.1, since_last_step_s=5.1
+    )
+    assert verdict_of(made.view(reading)).verdict == "engine_hung"
+    early = dataclasses.replace(reading, stalled_scrapes=3, stalled_s=2.0, since_last_step_s=2.0)
+    verdict = verdict_of(made.view(early))
+    assert verdict.verdict == "healthy"
+    assert verdict.confidence == "medium"
+
+
+def test_failing_requests_that_nothing_explains_point_at_the_log() -> None:
+    verdict = verdict_of(made.view(made.reading(error_ratio=0.4, running=100.0)))
+    assert verdict.verdict == "unknown"
+    assert verdict.missing[0] == "why requests fail: see the engine's log"
+
+
 # ---------------------------------------------------------------------------------------- findings
 
 

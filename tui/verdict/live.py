@@ -10,7 +10,7 @@ from tui.verdict.picture import CoreState, Picture, Processes, Trends
 from tui.verdict.signals import answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tui.model.history import History
     from tui.model.readings import (
@@ -238,35 +238,52 @@ def _troubled(view: EngineView, fresh: EngineReading | None) -> bool:
 def _trends(view: EngineView, history: History, now: float, fresh: EngineReading | None) -> Trends:
     if fresh is None:
         return Trends()
-    url = view.url
+    url, waits = view.url, bool(fresh.waiting)
+    works = waits or bool(fresh.running)
     waiting, running = [], []
-    if fresh.waiting or any(probe.ok is False for probe in view.probes):  # nobody asks for them otherwise
+    if waits or any(probe.ok is False for probe in view.probes):  # nobody asks for them otherwise
         waiting = history.values(url, "waiting", now - WINDOW_S)
         running = history.values(url, "running", now - WINDOW_S)
     preempting = history.values(url, "preemptions_per_s", now - WINDOW_S)
     errors = history.values(url, "error_ratio", now - ERRORS_WINDOW_S) if fresh.error_ratio is None else []
+    window = fresh.latency_window_s or WINDOW_S
     return Trends(
-        waiting_held_s=_held(url, history, now) if fresh.waiting else None,
+        waiting_held_s=_since(history, url, now, _is_positive, "waiting") if waits else None,
         waiting_change=waiting[-1] - waiting[0] if len(waiting) > 2 else None,
         running_change=running[-1] - running[0] if len(running) > 2 else None,
         preempting_per_s=max(preempting, default=None),
         error_ratio=errors[-1] if errors else None,
+        idle_s=None if works else _since(history, url, now, _is_zero, "running", "waiting"),
+        queue_ended=not waits and max(history.values(url, "waiting", now - window), default=0.0) > 0,
         usual_prefix_hit_ratio=_usual(url, history, now, fresh),
     )
 
 
-def _held(url: str, history: History, now: float) -> float | None:
-    series = history.get(url, "waiting")
-    if series is None:
-        return None
-    start = None
-    for at, value in reversed(series.since(now - WINDOW_S)):
-        if value is None:
-            continue
-        if value <= 0:
-            break
-        start = at
-    return None if start is None else now - start
+def _is_positive(value: float) -> bool:
+    return value > 0
+
+
+def _is_zero(value: float) -> bool:
+    return value == 0
+
+
+def _since(
+    history: History, url: str, now: float, holds: Callable[[float], bool], *signals: str
+) -> float | None:
+    """Seconds for which all the signals have held something, gaps not counted against them."""
+    shortest = None
+    for signal in signals:
+        series = history.get(url, signal)
+        start = None
+        for at, value in reversed(series.since(now - WINDOW_S) if series is not None else []):
+            if value is not None and not holds(value):
+                break
+            if value is not None:
+                start = at
+        if start is None:
+            return None
+        shortest = now - start if shortest is None else min(shortest, now - start)
+    return shortest
 
 
 def _usual(url: str, history: History, now: float, fresh: EngineReading) -> float | None:

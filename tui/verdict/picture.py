@@ -38,6 +38,10 @@ class Trends:
     """The greatest preemption rate of the window: thrash comes in bursts."""
     error_ratio: float | None = None
     """The newest error ratio of the last minute: it exists only while requests finish."""
+    idle_s: float | None = None
+    """Seconds for which nothing has been running or waiting, 30 at most."""
+    queue_ended: bool = False
+    """Nobody waits now, but somebody did within the latencies' window: late first tokens are theirs."""
     usual_prefix_hit_ratio: float | None = None
     """The mean of the last 30 min before the window."""
 

@@ -15,6 +15,8 @@ Answer = Literal["ok", "5xx", "auth", "4xx", "refused", "reset", "timeout", "unr
 LatencyName = Literal["ttft", "itl", "queue"]
 SEATS_FULL_RATIO = 0.97
 """Gauges are sampled between steps: a full batch is often one or two short of its limit."""
+IDLE_S = 3.0
+"""Nothing running or waiting for this long is no work; short requests show again before."""
 MANY_WAITING_RATIO = 0.25
 """Waiting requests that are this many of the running ones are a queue, whatever finished ones report."""
 LEAST_SWITCHES_S = 100_000.0
@@ -144,7 +146,12 @@ class Signals:
         ttft = engine.ttft_p95_s if engine else None
         itl = engine.itl_p95_s if engine else None
         queue = engine.queue_p95_s if engine else None
-        self.latency_complete = ttft is not None and itl is not None
+        if self.picture.trends.queue_ended and (
+            (ttft or 0.0) > slo.ttft_p95_s or (queue or 0.0) > slo.queue_p95_s
+        ):
+            ttft = queue = None
+        self.own_ttft = ttft
+        """As the engine counts it, of requests of now."""
         if ttft is None and self.generate == "ok" and self.running:
             ttft = self.generate_s  # a one-token request is a first token
         self.latency: dict[LatencyName, tuple[float, float]] = {}
@@ -194,12 +201,16 @@ class Signals:
             self.stalled_scrapes = engine.stalled_scrapes
             self.stalled_s = engine.stalled_s
             if engine.stalled_scrapes >= 2:
-                self.flow = moving and (engine.window_s or 0.0) > (engine.stalled_s or 0.0)
+                stalled = engine.stalled_s or 0.0
+                earlier = moving and (engine.window_s or 0.0) > stalled  # the rate is of steps before that
+                self.flow = None if earlier and stalled < self.thresholds.stalled_s else False
                 return
             moving = moving or bool(
                 self.work and engine.stalled_scrapes == 0 and engine.since_last_step_s is not None
             )
-        if moving:
+        if not self.work and (self.picture.trends.idle_s or 0.0) >= IDLE_S:
+            self.flow = False  # the rate is of requests that have ended
+        elif moving:
             self.flow = True
         elif gen == 0 and not (self.work and self.picture.live):
             # a live engine without a heartbeat may count tokens only when requests finish

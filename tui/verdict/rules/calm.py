@@ -49,7 +49,7 @@ def healthy(s: Signals) -> Outcome:
     if not s.latency and s.waiting is None:
         return cannot_say("waiting", "ttft_p95_s", evidence=shown)
     engine = s.engine
-    if engine is None or engine.ttft_p95_s is None:
+    if s.own_ttft is None:
         missing.append("ttft_p95_s")
     if engine is None or engine.itl_p95_s is None:
         missing.append("itl_p95_s")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 WORST_CASE = ("sglang", "trtllm", "triton")
 """Engines that admit a request only if its longest possible answer would fit."""
 LEAST_WAITING = 5.0
+SWING_KV = 0.5
+"""A pool under thrash swings between 0.6 and 1."""
 PREEMPTS_ALONE_KV = 0.3
 """Preemptions happen in a full pool only: a mean as low as this can still hide one full rank."""
 
@@ -28,6 +30,8 @@ def kv_cache(s: Signals) -> Outcome:
     waits = (s.waiting or 0.0) > 0
     shown = (ev.kv(s, limits.kv_usage_warn), ev.waiting(s), ev.preempting(s), ev.running(s))
     latency = ev.worst_latency(s) if s.over else None
+    if s.kv is not None and _over(s):
+        return quiet(ev.kv(s, limits.kv_usage_warn), ev.waiting(s))
     if s.kv is None:
         if preempts and waits:
             return fires(2, *shown, latency, missing=("kv_usage",))
@@ -46,6 +50,12 @@ def kv_cache(s: Signals) -> Outcome:
         if unknown:
             return cannot_say(*unknown, evidence=shown)
     return quiet(*shown)
+
+
+def _over(s: Signals) -> bool:
+    """The worst of the last half minute has passed: the pool has room now and nobody waits for it."""
+    now = s.engine.kv_usage if s.engine else None
+    return now is not None and now < SWING_KV and not s.waiting and not (s.engine and s.engine.ranks[1:])
 
 
 def _admission(s: Signals) -> int:
