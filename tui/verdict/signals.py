@@ -22,6 +22,8 @@ MANY_WAITING_RATIO = 0.25
 LEAST_SWITCHES_S = 100_000.0
 """A small host without a lock problem switches at a high rate for each of its few cores."""
 SWITCHES_UNKNOWN_CORES_S = 300_000.0
+BUSY_POLLERS = ("engine_core", "worker", "scheduler")
+"""Threads of these spin at 100 % of a core when all is well."""
 SLOW_5XX_S = 10.0
 """SGLang's /health waits 20 s for the scheduler before it says 503: that is a hang, not a refusal."""
 
@@ -135,6 +137,9 @@ class Signals:
         if host is not None and host.busiest_thread_pid is not None and processes and processes.pids:
             self.thread_role = processes.roles.get(host.busiest_thread_pid)
             self.thread_elsewhere = host.busiest_thread_pid not in processes.pids
+        polls = self.thread_elsewhere or self.thread_role in BUSY_POLLERS
+        self.front_full = self.thread_full and not polls
+        """A full thread that is a limit by itself, as far as its role is known."""
         self.ctx_switches_s = host.ctx_switches_s if host else None
         self.disk_mb_s = host.disk_read_mb_s if host else None
         self.net_mb_s = host.net_mb_s if host else None

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tui.model.verdicts import Evidence
     from tui.verdict.signals import Signals
 
-BUSY_POLLERS = ("engine_core", "worker", "scheduler")
-"""Threads of these spin at 100 % of a core when all is well."""
 MANY_THREADS_PCT = 200.0
 HALF_IDLE_SM_PCT = 50.0
 PROBE_SLOW_S = 0.1
@@ -65,7 +63,7 @@ def _thread(s: Signals, host: HostReading) -> bool:
         return process is not None and s.thresholds.thread_busy_pct <= process < MANY_THREADS_PCT
     if not s.thread_full or s.thread_elsewhere:
         return False
-    return s.pressed or s.thread_role not in BUSY_POLLERS
+    return s.pressed or s.front_full
 
 
 def _quota(s: Signals, host: HostReading) -> tuple[tuple[Evidence | None, ...], bool]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 WORST_CASE = ("sglang", "trtllm", "triton")
 """Engines that admit a request only if its longest possible answer would fit."""
 LEAST_WAITING = 5.0
+HALF_KV = 0.5
 SWING_KV = 0.5
 """A pool under thrash swings between 0.6 and 1."""
 PREEMPTS_ALONE_KV = 0.3
@@ -73,13 +74,17 @@ def _admission(s: Signals) -> int:
         return 0
     if kv >= limits.kv_usage_early:
         return 1 + (s.seats_full is False)
-    if s.picture.kind in WORST_CASE and s.seats_full is False and not _explained(s, kv):
-        return 1 if s.gpus.sm_max is None else 2
+    if s.picture.kind in WORST_CASE and s.seats_full is not True and not _explained(s, kv):
+        # seats that nobody knows could be what ends first
+        return 1 if s.gpus.sm_max is None or (s.seats_full is None and kv < HALF_KV) else 2
     return 0
 
 
 def _explained(s: Signals, kv: float) -> bool:
-    """Something else than admission by worst case makes requests wait; a short queue needs no reason."""
+    """Something else than admission by worst case makes requests wait; a short queue needs no reason.
+
+    A full thread of the front explains a queue before the scheduler, while little of the pool is in use.
+    """
     limits = s.thresholds
     return (
         not s.many_waiting
@@ -88,7 +93,7 @@ def _explained(s: Signals, kv: float) -> bool:
         or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct
         or (s.net_mb_s or 0.0) >= limits.net_mb_s
         or s.switches_high()
-        or (s.thread_full and kv < 0.5)
+        or (s.front_full and kv < HALF_KV)
     )
 
 

@@ -39,7 +39,7 @@ def scheduler_limit(s: Signals) -> Outcome:
     if s.seats and deferred > 0 and s.running + deferred >= SEATS_FULL_RATIO * s.seats:
         held = Evidence("deferred", deferred, "", ">", 0.0, f"{deferred:.0f} deferred hold seats")
         return fires(2, held, *shown, worst)
-    elsewhere = s.gpu_working() or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct or s.thread_full
+    elsewhere = s.gpu_working() or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct or s.front_full
     if elsewhere or kv_free is False or not s.many_waiting:
         return quiet(*shown)
     if s.seats is None:
