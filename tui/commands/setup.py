@@ -70,13 +70,13 @@ def real_sources(config: Config) -> Sources:
     from tui.sources.engines.source import EngineSource
     from tui.sources.host import HostSource
     from tui.sources.nvml.source import NvmlSource
-    from tui.sources.probes import ProbeSource, probe_specs
+    from tui.sources.probes import probe_sources
     from tui.sources.processes import ProcessSource
 
     def probes(target: EngineTarget, kind: EngineKind) -> tuple[ProbePlan, ...]:
         return tuple(
-            ProbePlan(ProbeSource(target, name, spec), spec.period_s, spec.timeout_s)
-            for name, spec in probe_specs(kind, config.probes)
+            ProbePlan(source, spec.period_s, spec.timeout_s)
+            for source, spec in probe_sources(target, kind, config.probes)
         )
 
     return Sources(

@@ -29,7 +29,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case, or a mapping that does not mind."""
     took_s: float = 0.0
-    """From the call to the last byte."""
+    """From the request to the last byte."""
 
     @property
     def simulated(self) -> bool:

@@ -1,6 +1,6 @@
 """HTTP GETs to one target: a total deadline, a bounded body, no redirects, no proxies, no cookies.
 
-The only module that imports httpx, at the first request and off the loop (0.2 s of CPU). Its transport is
+The only module that imports httpx, before the first request and off the loop (0.3 s of CPU). Its transport is
 used without its client: redirects, cookies, proxies and ``.netrc`` cannot happen, and a request costs 1.0 ms
 of CPU instead of 1.3.
 """
@@ -8,14 +8,14 @@ of CPU instead of 1.3.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import importlib
 import ipaddress
 import os
 import ssl
-import sys
+import threading
 import time
-import zlib
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -25,6 +25,7 @@ from tui.model.text import clean
 from tui.model.urls import host_port
 from tui.sources import offloop
 from tui.sources.answers import Answer
+from tui.sources.inflate import Inflate
 from tui.sources.resolve import Resolver
 
 if TYPE_CHECKING:
@@ -39,7 +40,21 @@ MAX_BODY = 20_000_000
 KEEP_ALIVE_S = 4.0
 """Less than the 5 s after which uvicorn closes an idle connection, so that we never write into its close."""
 CLOSE_S = 0.9
+_BEHIND_HTTPX = ("httpcore", "h11", "httpcore._backends.anyio", "anyio._backends._asyncio")
+"""What httpx itself imports at its first request, on the loop then: 0.1 s of CPU."""
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN)
+
+
+_loaded = threading.Event()
+"""Not whether it is in ``sys.modules``: there it is from the first line of its import on."""
+
+
+def _load() -> None:
+    importlib.import_module("httpx")
+    for name in _BEHIND_HTTPX:
+        with contextlib.suppress(ImportError):  # private names: without them the first request is slower
+            importlib.import_module(name)
+    _loaded.set()
 
 
 class HttpTarget:
@@ -99,6 +114,14 @@ class HttpTarget:
             keep_alive=keep_alive,
         )
 
+    async def prepare(self) -> None:
+        """Load what requests need and make the client, so that no latency has their cost in it.
+
+        Raises:
+            SourceError: tls (the authorities cannot be read).
+        """
+        await self._open()
+
     async def get(
         self, path: str, deadline_s: float, *, max_bytes: int = MAX_BODY, cut: bool = False
     ) -> Answer:
@@ -106,7 +129,8 @@ class HttpTarget:
 
         Args:
             path: begins with a slash.
-            deadline_s: for all of it: name, connection, TLS, answer to the last byte.
+            deadline_s: for all of it: name, connection, TLS, answer to the last byte, and ``prepare``
+                where that was not awaited before.
             max_bytes: most bytes of the body, inflated.
             cut: leave the rest of a longer body unread instead of failing.
 
@@ -138,8 +162,8 @@ class HttpTarget:
         return SourceError("timeout", f"{self._received} bytes in {deadline_s:.3g} s and no end")
 
     async def _get(self, path: str, deadline_s: float, max_bytes: int, cut: bool) -> Answer:
+        transport = await self._open()
         started = time.monotonic()
-        transport = self._transport or await self._open()
         response = await self._send(transport, path, deadline_s)
         try:
             self._received = 0
@@ -149,8 +173,10 @@ class HttpTarget:
         return Answer(response.status_code, body, response.headers, time.monotonic() - started)
 
     async def _open(self) -> httpx.AsyncHTTPTransport:
-        if "httpx" not in sys.modules:
-            await offloop.start(lambda: importlib.import_module("httpx"), "import httpx")
+        if self._transport is not None:
+            return self._transport
+        if not _loaded.is_set():
+            await offloop.start(_load, "import httpx")
         import httpx
 
         context: ssl.SSLContext | bool = False  # for http; the default would load every authority
@@ -219,7 +245,7 @@ class HttpTarget:
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise SourceError("parse", clean(f"content-encoding {encoding}, which was not asked for"))
-        inflate = _Inflate() if "gzip" in encoding else None
+        inflate = Inflate() if "gzip" in encoding else None
         body = bytearray()
         try:
             # not Response.aiter_raw, which does book-keeping for each chunk that nobody reads
@@ -235,24 +261,6 @@ class HttpTarget:
         if inflate is not None and body and not inflate.complete:
             raise SourceError("parse", "the gzip body ends too early")
         return bytes(body)
-
-
-class _Inflate:
-    """gzip with a bound on what comes out: a bomb is not inflated past the limit."""
-
-    def __init__(self) -> None:
-        self._state = zlib.decompressobj(wbits=31)
-
-    @property
-    def complete(self) -> bool:
-        return self._state.eof and not self._state.unused_data
-
-    def feed(self, chunk: bytes, room: int) -> bytes:
-        """Inflate; more than ``room`` bytes are dropped, since the caller is past its limit then."""
-        try:
-            return self._state.decompress(chunk, room)
-        except zlib.error:
-            raise SourceError("parse", "the gzip body is damaged") from None
 
 
 def _failure(error: httpx.HTTPError, scheme: str) -> SourceError:
