@@ -143,8 +143,9 @@ def test_a_label_explosion_is_given_up() -> None:
     found = read(text)
     assert found.too_many
     assert len(found.values) <= parse.MAX_SERIES + 1
-    assert read("other 1\n" * (parse.MAX_LINES + 5)).too_many
-    assert not read("other 1\n" * parse.MAX_LINES).too_many
+    assert read("other 1\n" * (parse.MAX_SERIES + 1)).too_many
+    assert not read("other 1\n" * parse.MAX_SERIES).too_many
+    assert read("# a comment\n" * (parse.MAX_LINES + 5)).too_many
 
 
 def test_labels_that_change_for_ever_take_no_memory_and_lose_no_series() -> None:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as classic
 
 from tests.support.captures import EXPOSITIONS, text
 from tui.exposition.parse import Exposition, Parser, canonical
-from tui.sources.engines.tables import VLLM
+from tui.sources.engines.vllm import VLLM
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from tests.support.captures import vllm_series
 from tests.support.vllm_text import Rank, exposition
 from tui.sources.engines.heartbeat import Heartbeat
 from tui.sources.engines.reader import EngineReader
-from tui.sources.engines.tables import VLLM
+from tui.sources.engines.vllm import VLLM
 
 if TYPE_CHECKING:
     from tui.model.readings import EngineReading

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MAX_SERIES = 10_000
-"""Wanted series of one scrape; more is a label explosion, not an engine."""
-MAX_LINES = 200_000
+"""Series of one scrape; more is a label explosion, not an engine (30 ranks of vLLM have as many)."""
+MAX_LINES = 5 * MAX_SERIES
 _MAX_CACHED_SERIES = 20_000
 _MAX_CACHED_NAMES = 4096
 
@@ -49,7 +49,7 @@ class Exposition:
     rejected: int
     """Lines that are neither samples nor comments, and wanted samples that cannot be read."""
     too_many: bool = False
-    """The scrape was given up at ``MAX_SERIES`` or ``MAX_LINES``."""
+    """The scrape has more than ``MAX_SERIES`` or ``MAX_LINES`` and was given up there."""
 
     def by_name(self) -> dict[str, list[tuple[Series, float]]]:
         """The samples of each wanted name that is present."""
@@ -60,8 +60,8 @@ class Exposition:
 
 
 def canonical(name: str) -> str:
-    """The spelling that names are compared in: relabelling and Ray turn colons into underscores."""
-    return name.replace(":", "_")
+    """The spelling that names are compared in: without colons, as relabelling does it, and Ray's prefix."""
+    return name.replace(":", "_").removeprefix("ray_")
 
 
 class Parser:
@@ -90,6 +90,8 @@ class Parser:
         for line in lines:
             if not line or line[0] == "#":
                 continue
+            if accepted > MAX_SERIES:
+                break
             brace = line.find("{")
             name = line[:brace] if brace > 0 else line.partition(" ")[0]
             wanted = names.get(name)
@@ -107,13 +109,11 @@ class Parser:
             readable = self._read(line, values)
             accepted += readable is True
             rejected += readable is False
-            if len(values) > MAX_SERIES:
-                break
         rejected += not _is_blank(last)
         if len(known_series) > _MAX_CACHED_SERIES:  # labels that change all the time
             known_series.clear()
             self._interned = {key: one for key, one in self._interned.items() if one in values}
-        return Exposition(values, accepted, rejected, len(values) > MAX_SERIES or "\n" in last)
+        return Exposition(values, accepted, rejected, accepted > MAX_SERIES or "\n" in last)
 
     def _read(self, line: str, values: dict[Series, float]) -> bool | None:
         """The long way, for what is new or odd: None is a comment or nothing."""

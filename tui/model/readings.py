@@ -250,12 +250,15 @@ class EngineReading:
     model: str | None = None
     simulated: bool = False
     reason: Reason | None = None
-    """Set where the server answered but its figures cannot be had (``stats_off``, ``unsupported_engine``)."""
+    """Set where the server answered but its figures cannot be had (``stats_off``, ``too_large``)."""
     detail: str = ""
     window_s: float | None = None
     latency_window_s: float | None = None
     scrape_s: float | None = None
     """How long the last scrape took."""
+    scrape_every_s: float | None = None
+    """Seconds between scrapes where that is more than was asked for, because a scrape takes long or is in
+    vain; None where it is not."""
     running: float | None = None
     waiting: float | None = None
     waiting_by_reason: Mapping[str, float] = field(default_factory=dict)
@@ -285,7 +288,8 @@ class EngineReading:
     error_ratio: float | None = None
     max_num_seqs: float | None = None
     since_last_step_s: float | None = None
-    """Seconds since the step heartbeat was seen to move, busy or idle; None before a second scrape."""
+    """Seconds since the step heartbeat was seen to move, busy or idle; None before a second scrape. SGLang:
+    the age of its load snapshot by its own clock, where it tells."""
     stalled_s: float | None = None
     """Seconds for which work was present at every scrape and the heartbeat stood still (worst rank)."""
     stalled_scrapes: int | None = None
@@ -297,6 +301,31 @@ class EngineReading:
     restarts: int = 0
     """Counter resets seen by this program."""
     missing: tuple[Missing, ...] = ()
+    itl_p99_s: float | None = None
+    tpot_p50_s: float | None = None
+    """Time per output token: the mean of each finished request, where ``itl`` is of each token."""
+    tpot_p95_s: float | None = None
+    tpot_p99_s: float | None = None
+    tpot_mean_s: float | None = None
+    e2e_p50_s: float | None = None
+    e2e_p99_s: float | None = None
+    queue_p50_s: float | None = None
+    queue_p99_s: float | None = None
+    http_429_ratio: float | None = None
+    """0-1, as ``http_503_ratio``: turned away for too many requests."""
+    finish_reasons: Mapping[str, float] = field(default_factory=dict)
+    """Requests that ended, a second, by the engine's own word for why."""
+    rejections: Mapping[str, float] = field(default_factory=dict)
+    """Requests turned away before they ran, a second, by the engine's own word for why."""
+    preempted: float | None = None
+    """Requests that lost their seat and wait for another now (TensorRT-LLM: paused; vLLM before V1: swapped),
+    or, SGLang, did so in its last report. None where the engine does not tell."""
+    spec_accept_ratio: float | None = None
+    """0-1: accepted of the drafted tokens. None without speculative decoding."""
+    spec_accept_length: float | None = None
+    """Tokens that a step with a draft yields, the one that is always right included."""
+    paused: bool | None = None
+    """Takes no work on until it is told to go on; None where the engine does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

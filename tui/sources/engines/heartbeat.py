@@ -9,7 +9,7 @@ class Heartbeat:
     __slots__ = ("_beat", "_moved_at", "_since", "_span", "scrapes", "since_step_s", "stalled_s", "working")
 
     def __init__(self) -> None:
-        self._beat: tuple[float, ...] | None = None
+        self._beat: list[float | None] = []
         self._moved_at = 0.0
         self._since = 0.0
         self._span = 0  # scrapes with work since the beat was last seen to move, that one counted
@@ -22,20 +22,28 @@ class Heartbeat:
         self.working = False
         """Work was present at the last scrape."""
 
-    def update(self, at: float, beat: tuple[float, ...], working: bool) -> None:
+    def update(
+        self, at: float, beat: tuple[float | None, ...], working: bool, age_s: float | None = None
+    ) -> None:
         """Take one scrape.
 
         Args:
             at: monotonic seconds.
-            beat: the heartbeat counters; any difference is progress.
+            beat: the heartbeat figures; any difference is progress, one that is not known is none.
             working: requests run or wait.
+            age_s: seconds since the last step by the engine's own word.
         """
-        first, moved = self._beat is None, beat != self._beat
-        self._beat = beat
+        first = not self._beat
+        before = self._beat or [None] * len(beat)
+        moved = first or any(
+            now is not None and then is not None and now != then
+            for now, then in zip(beat, before, strict=True)
+        )
+        self._beat = [then if now is None else now for now, then in zip(beat, before, strict=True)]
         self.working = working
         if moved:
             self._moved_at = at
-        self.since_step_s = None if first else at - self._moved_at
+        self.since_step_s = age_s if age_s is not None else None if first else at - self._moved_at
         if not working:
             self._span = 0
         elif moved or self._span == 0:

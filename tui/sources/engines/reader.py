@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -14,18 +13,22 @@ from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources.engines.heartbeat import Heartbeat
 from tui.sources.engines.missing import all_missing, missing_figures
-from tui.sources.engines.samples import by_label, combined, select
+from tui.sources.engines.present import Present
+from tui.sources.engines.ratios import Ratios
+from tui.sources.engines.samples import generating, requests_once, select, without_repeats
 from tui.sources.engines.windows import LATENCY_WINDOW_S, RATE_WINDOW_S, Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Collection
+    from typing import Any
 
     from tui.exposition.histogram import Histogram
+    from tui.sources.engines.present import ByRank
     from tui.sources.engines.samples import Samples
-    from tui.sources.engines.tables import EngineTable
+    from tui.sources.engines.table import EngineTable, Hint
 
 KV_MAX_WINDOW_S = 30.0
-_ONLY_RANK = "0"
+_QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
 class EngineReader:
@@ -38,6 +41,8 @@ class EngineReader:
 
     def __init__(self, table: EngineTable, url: str) -> None:
         self.table = table
+        self.models: frozenset[str] = frozenset()
+        """Names by the table's label for models, as of the last scrape; for Triton alone."""
         self._url = url
         self._parser = Parser(table.wanted())
         self._windows = Windows(table)
@@ -49,16 +54,47 @@ class EngineReader:
         """Restarts of the engine seen so far."""
         return self._windows.restarts
 
-    def feed(self, text: str, at: float) -> EngineReading:
+    def feed(
+        self,
+        text: str | None,
+        at: float,
+        *,
+        aside: Samples | None = None,
+        inner: Collection[str] = (),
+        off: Hint | None = None,
+    ) -> EngineReading:
         """Take one scrape.
 
         Args:
-            text: the whole body.
+            text: the whole body; None where there are no metrics and ``aside`` is all.
             at: monotonic seconds at which it was had; later than for the scrape before.
+            aside: what other routes of the engine say.
+            inner: models that are parts of others.
+            off: why there is no text, for the figures that only it would have.
 
         Raises:
             SourceError: empty, not_metrics, too_large (series).
         """
+        samples: Samples = {**({} if text is None else self._parse(text)), **(aside or {})}
+        if not any(name.startswith(self.table.own) for name in samples):
+            return self._stats_off(samples)
+        if self.table.backend_own:
+            self.models = frozenset(
+                series.labels.get(self.table.model_label, "")
+                for found in samples.values()
+                for series, _ in found
+            )
+        samples = requests_once(without_repeats(samples, self.table), self.table, inner)
+        present = Present(samples, self.table)
+        started = present.started()
+        if self._windows.add(at, samples, started):
+            self._beats.clear()
+            self._kv_worst.clear()
+        reading = self._reading(present, samples, at, started)
+        names = {name.removesuffix("_bucket") for name in samples}
+        return dataclasses.replace(reading, missing=missing_figures(reading, self.table, names, off))
+
+    def _parse(self, text: str) -> Samples:
         exposition = self._parser.parse(text)
         if exposition.too_many:
             raise SourceError("too_large", "too many series")
@@ -66,65 +102,73 @@ class EngineReader:
             if exposition.rejected:
                 raise SourceError("not_metrics", "not Prometheus text")
             raise SourceError("empty", "an empty answer")
-        samples = exposition.by_name()
-        if not any(name.startswith(self.table.own) for name in samples):
-            return self._stats_off(samples)
-        started = self._started(samples)
-        if self._windows.add(at, samples, started):
-            self._beats.clear()
-            self._kv_worst.clear()
-        reading = self._reading(samples, at, started)
-        present = {name.removesuffix("_bucket") for name in samples}
-        return dataclasses.replace(reading, missing=missing_figures(reading, self.table, present))
+        return exposition.by_name()
 
-    def _reading(self, samples: Samples, at: float, started: float | None) -> EngineReading:
-        running, waiting, kv = (self._by_rank(samples, name) for name in ("running", "waiting", "kv_usage"))
-        self._follow_heartbeats(samples, at, running, waiting)
-        ttft, itl, e2e, queue = (
-            self._windows.histogram(name, LATENCY_WINDOW_S) for name in ("ttft", "itl", "e2e", "queue")
-        )
-        quantile = _Quantiles()
+    def _reading(self, present: Present, samples: Samples, at: float, started: float | None) -> EngineReading:
+        running, waiting, kv = present.ranks("running"), present.waiting(), present.kv_usage()
+        self._follow_heartbeats(present, at, running, waiting)
         beat = self._worst_beat()
         rate = partial(self._windows.rate, window_s=RATE_WINDOW_S)
-        return EngineReading(
+        ratios = Ratios(self._windows, errors_told=self._errors_told(samples))
+        latencies = _Latencies(self._windows)
+        reading = EngineReading(
             url=self._url,
             engine=self.table.engine,
-            model=self._model(samples),
+            model=present.model(),
             window_s=self._windows.span_s(RATE_WINDOW_S),
             latency_window_s=self._windows.span_s(LATENCY_WINDOW_S),
-            running=self._total("running", running),
-            waiting=self._total("waiting", waiting),
-            waiting_by_reason=self._reasons(samples),
-            kv_usage=self._total("kv_usage", kv),
+            running=present.combine("running", running),
+            waiting=present.combine("waiting", waiting),
+            waiting_by_reason=present.waiting_by_reason(),
+            kv_usage=present.combine("kv_usage", kv),
             kv_usage_max=self._kv_max(at, kv),
-            kv_capacity_tokens=self._capacity(samples),
-            max_num_seqs=self._total("max_num_seqs", self._by_rank(samples, "max_num_seqs")),
+            kv_capacity_tokens=present.capacity(),
+            max_num_seqs=present.total("max_num_seqs"),
+            preempted=present.total("preempted"),
             preemptions_per_s=rate("preemptions"),
             evictions_per_s=rate("evictions"),
-            gen_tok_s=rate("generation_tokens"),
+            gen_tok_s=self._generated(present, running),
             prompt_tok_s=rate("prompt_tokens"),
             req_s=rate("finished"),
-            prefix_hit_ratio=self._recent(self._prefix_hit_ratio),
-            error_ratio=self._recent(self._error_ratio),
-            ttft_p50_s=quantile.of("ttft_p50_s", ttft, 0.50),
-            ttft_p95_s=quantile.of("ttft_p95_s", ttft, 0.95),
-            ttft_p99_s=quantile.of("ttft_p99_s", ttft, 0.99),
-            ttft_mean_s=_mean(ttft),
-            itl_p50_s=quantile.of("itl_p50_s", itl, 0.50),
-            itl_p95_s=quantile.of("itl_p95_s", itl, 0.95),
-            itl_mean_s=_mean(itl),
-            e2e_p95_s=quantile.of("e2e_p95_s", e2e, 0.95),
-            e2e_mean_s=_mean(e2e),
-            queue_p95_s=quantile.of("queue_p95_s", queue, 0.95),
-            queue_mean_s=_mean(queue),
-            bounds=quantile.bounds,
+            finish_reasons=self._windows.rates("finish_reasons", RATE_WINDOW_S),
+            rejections=self._windows.rates("rejections", RATE_WINDOW_S),
+            prefix_hit_ratio=ratios.prefix_hits(),
+            error_ratio=ratios.errors(),
+            http_503_ratio=ratios.answered("http_503"),
+            http_429_ratio=ratios.answered("http_429"),
+            spec_accept_ratio=_either(ratios.accepted_drafts(), present.positive("spec_accept_ratio")),
+            spec_accept_length=_either(ratios.accept_length(), present.positive("spec_accept_length")),
+            bounds=latencies.bounds,
             since_last_step_s=None if beat is None else beat.since_step_s,
             stalled_s=None if beat is None else beat.stalled_s,
             stalled_scrapes=None if beat is None else beat.scrapes,
-            asleep=self._asleep(samples),
+            asleep=present.asleep(),
             ranks=self._ranks(running, waiting, kv),
             started_at=started,
             restarts=self.restarts,
+        )
+        reading = dataclasses.replace(reading, **latencies.figures)
+        return self._with_means(reading, present, ratios, own_queue=bool(generating(samples, self.table)))
+
+    def _with_means(
+        self, reading: EngineReading, present: Present, ratios: Ratios, *, own_queue: bool
+    ) -> EngineReading:
+        """Latencies from what stands in for a histogram where the engine has none.
+
+        Args:
+            reading: with what the histograms tell.
+            present: the scrape.
+            ratios: over its window.
+            own_queue: what is told of the queue is told of one before another that nobody measures.
+        """
+        tells = not own_queue
+        queue_mean = _either(ratios.mean("queue_sum"), present.total("queue_mean_s")) if tells else None
+        return dataclasses.replace(
+            reading,
+            e2e_mean_s=_either(reading.e2e_mean_s, ratios.mean("e2e_sum")),
+            queue_mean_s=_either(reading.queue_mean_s, queue_mean),
+            e2e_p95_s=_either(reading.e2e_p95_s, present.total("e2e_p95_s")),
+            queue_p95_s=_either(reading.queue_p95_s, present.total("queue_p95_s") if tells else None),
         )
 
     def _stats_off(self, samples: Samples) -> EngineReading:
@@ -134,23 +178,14 @@ class EngineReader:
             engine=self.table.engine,
             reason="stats_off",
             detail=off.why,
-            started_at=self._started(samples),
+            started_at=Present(samples, self.table).started(),
             restarts=self.restarts,
             missing=all_missing(self.table, off.why, off.enable),
         )
 
     # ------------------------------------------------------------------------------- now
 
-    def _by_rank(self, samples: Samples, quantity: str) -> dict[str, float]:
-        source = self.table.gauges.get(quantity)
-        return {} if source is None else by_label(samples, source, self.table.rank_label, _ONLY_RANK)
-
-    def _total(self, quantity: str, ranks: dict[str, float]) -> float | None:
-        return combined(ranks.values(), self.table.gauges[quantity].across) if ranks else None
-
-    def _ranks(
-        self, running: dict[str, float], waiting: dict[str, float], kv: dict[str, float]
-    ) -> tuple[RankReading, ...]:
+    def _ranks(self, running: ByRank, waiting: ByRank, kv: ByRank) -> tuple[RankReading, ...]:
         names = sorted(running.keys() | waiting.keys() | kv.keys(), key=lambda name: (len(name), name))
         return tuple(
             RankReading(
@@ -163,19 +198,7 @@ class EngineReader:
             for name in names
         )
 
-    def _reasons(self, samples: Samples) -> dict[str, float]:
-        source = self.table.gauges.get("waiting_by_reason")
-        if source is None:
-            return {}
-        return {clean(why, 40): count for why, count in by_label(samples, source, "reason", "").items()}
-
-    def _model(self, samples: Samples) -> str | None:
-        for series, _ in select(samples, self.table.gauges["running"]) or ():
-            if name := clean(series.labels.get("model_name", "")):
-                return name
-        return None
-
-    def _kv_max(self, at: float, ranks: dict[str, float]) -> float | None:
+    def _kv_max(self, at: float, ranks: ByRank) -> float | None:
         if not ranks:
             return None
         self._kv_worst.append((at, max(ranks.values())))
@@ -183,34 +206,34 @@ class EngineReader:
             self._kv_worst.popleft()
         return max(usage for _, usage in self._kv_worst)
 
-    def _capacity(self, samples: Samples) -> float | None:
-        source = self.table.gauges.get("capacity")
-        tokens: dict[str, float] = {}
-        for series, _ in (select(samples, source) if source is not None else None) or ():
-            size = _product(series.labels, self.table.capacity_labels)
-            if size is not None:
-                tokens[series.labels.get(self.table.rank_label, _ONLY_RANK)] = size
-        return sum(tokens.values()) if tokens else None
+    def _generated(self, present: Present, running: ByRank) -> float | None:
+        """Tokens a second; of a gauge only while something runs and steps, since it keeps its last value."""
+        counted = self._windows.rate("generation_tokens", RATE_WINDOW_S)
+        said = present.total("gen_tok_s")
+        if counted is not None or said is None or not running:
+            return counted
+        working = [beat for beat in self._beats.values() if beat.working]
+        standing = bool(working) and all(beat.stalled_s > 0 for beat in working)
+        return 0.0 if standing or sum(running.values()) == 0 else said
 
-    def _asleep(self, samples: Samples) -> bool | None:
-        ranks = self._by_rank(samples, "awake")
-        return max(ranks.values()) <= 0 if ranks else None
-
-    def _started(self, samples: Samples) -> float | None:
-        return max(self._by_rank(samples, "started").values(), default=None)
+    def _errors_told(self, samples: Samples) -> bool:
+        counters = self.table.counters
+        http, ours = counters.get("http_5xx"), counters.get("finished_in_error")
+        # the labels of engines that never say "error" are no proof that nothing fails
+        return (http is not None and select(samples, http) is not None) or (
+            ours is not None and bool(select(samples, ours))
+        )
 
     # ------------------------------------------------------------------------------- over time
 
-    def _follow_heartbeats(
-        self, samples: Samples, at: float, running: dict[str, float], waiting: dict[str, float]
-    ) -> None:
+    def _follow_heartbeats(self, present: Present, at: float, running: ByRank, waiting: ByRank) -> None:
         """Ranks whose counters or queue are not in the scrape are forgotten: nothing is known of them."""
-        counters = [by_label(samples, one, self.table.rank_label, _ONLY_RANK) for one in self.table.heartbeat]
+        figures, ages = present.beats(), present.ranks("step_age")
         followed: dict[str, Heartbeat] = {}
-        for rank in {rank for counter in counters for rank in counter} & (running.keys() | waiting.keys()):
+        for rank in {rank for figure in figures for rank in figure} & (running.keys() | waiting.keys()):
             beat = followed[rank] = self._beats.get(rank) or Heartbeat()
             working = running.get(rank, 0.0) > 0 or waiting.get(rank, 0.0) > 0
-            beat.update(at, tuple(counter.get(rank, -1.0) for counter in counters), working)
+            beat.update(at, tuple(figure.get(rank) for figure in figures), working, ages.get(rank))
         self._beats = followed
 
     def _worst_beat(self) -> Heartbeat | None:
@@ -220,54 +243,25 @@ class EngineReader:
             return max(working, key=lambda beat: (beat.stalled_s, beat.since_step_s or 0.0))
         return min(self._beats.values(), key=lambda beat: beat.since_step_s or 0.0, default=None)
 
-    def _recent(self, ratio: Callable[[float], float | None]) -> float | None:
-        """A ratio over the rate window, or over the longer one where there was nothing to count in it."""
-        recent = ratio(RATE_WINDOW_S)
-        return ratio(LATENCY_WINDOW_S) if recent is None else recent
 
-    def _prefix_hit_ratio(self, window_s: float) -> float | None:
-        hits = self._windows.increase("prefix_hits", window_s)
-        asked = self._windows.increase("prefix_queries", window_s)
-        return hits / asked if hits is not None and asked else None
+class _Latencies:
+    """Windowed percentiles and exact means of every histogram, and which of them are only bounds."""
 
-    def _error_ratio(self, window_s: float) -> float | None:
-        """Failed of all requests that ended. A failure may be counted by the engine, by HTTP, or by both.
-
-        An error or a rejection inside a stream is an HTTP 200, and a 5xx before the engine saw the
-        request is none of its finished ones: the larger count is the better one.
-        """
-        finished = self._windows.increase("finished", window_s)
-        if finished is None:
-            return None
-        in_error = self._windows.increase("finished_in_error", window_s) or 0.0
-        rejected = self._windows.increase("rejected", window_s) or 0.0
-        failed = max(in_error + rejected, self._windows.increase("http_5xx", window_s) or 0.0)
-        ended = finished - in_error + failed
-        return failed / ended if ended > 0 else None
-
-
-class _Quantiles:
-    """Quantiles as figures, and which of them are only bounds."""
-
-    def __init__(self) -> None:
+    def __init__(self, windows: Windows) -> None:
         self.bounds: dict[str, Literal["<", ">"]] = {}
+        self.figures: dict[str, Any] = {}
+        for name in ("ttft", "itl", "tpot", "e2e", "queue"):
+            histogram = windows.histogram(name, LATENCY_WINDOW_S)
+            for form, q in _QUANTILES.items():
+                self._quantile(f"{name}_{form}_s", histogram, q)
+            self.figures[f"{name}_mean_s"] = None if histogram is None else histogram.mean()
 
-    def of(self, field: str, histogram: Histogram | None, q: float) -> float | None:
+    def _quantile(self, field: str, histogram: Histogram | None, q: float) -> None:
         found = None if histogram is None else histogram.quantile(q)
-        if found is None:
-            return None
-        if found.side:
+        self.figures[field] = None if found is None else found.value
+        if found is not None and found.side:
             self.bounds[field] = found.side
-        return found.value
 
 
-def _mean(histogram: Histogram | None) -> float | None:
-    return None if histogram is None else histogram.mean()
-
-
-def _product(labels: Mapping[str, str], candidates: tuple[tuple[str, ...], ...]) -> float | None:
-    for names in candidates:
-        values = [labels.get(name, "") for name in names]
-        if all(value.isdecimal() and len(value) < 19 for value in values):  # "None" is a value too
-            return math.prod(map(float, values))
-    return None
+def _either(first: float | None, second: float | None) -> float | None:
+    return second if first is None else first

@@ -9,14 +9,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tui.exposition.histogram import Histogram, between
+from tui.model.text import clean
 from tui.sources.engines.samples import select
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tui.exposition.parse import Series
-    from tui.sources.engines.samples import Samples
-    from tui.sources.engines.tables import EngineTable, Source
+    from tui.sources.engines.samples import Sample, Samples
+    from tui.sources.engines.table import EngineTable, Source
 
 RATE_WINDOW_S = 10.0
 LATENCY_WINDOW_S = 60.0
@@ -30,6 +31,7 @@ class _Step:
 
     at: float
     counters: Mapping[str, float]
+    words: Mapping[str, Mapping[str, float]]
     buckets: Mapping[str, Mapping[float, float]]
     sums: Mapping[str, float]
 
@@ -47,8 +49,11 @@ class Windows:
     def __init__(self, table: EngineTable) -> None:
         self.restarts = 0
         self._table = table
+        self._by_word = {"finish_reasons": table.finish_reasons, "rejections": table.rejections}
         histograms = [name for source in table.histograms.values() for name in source.samples]
-        counters = [name for source in table.counters.values() for name in source.samples]
+        words = [source for pairs in self._by_word.values() for source, _ in pairs]
+        self._sources = (*table.counters.values(), *words)
+        counters = [name for source in self._sources for name in source.samples]
         self._monotonic = tuple(dict.fromkeys((*counters, *(f"{name}_bucket" for name in histograms))))
         self._followed = (*self._monotonic, *(f"{name}_sum" for name in histograms))
         self._started: float | None = None
@@ -68,6 +73,7 @@ class Windows:
             self._forget()
         self._started = started
         grown = self._growth(samples)
+        self._expect_firsts(samples)
         counters = {
             name: self._counter(name, source, found, grown)
             for name, source in self._table.counters.items()
@@ -78,7 +84,8 @@ class Windows:
             base = next((one for one in source.samples if f"{one}_bucket" in samples), None)
             if base is not None:
                 buckets[name] = self._histogram(name, source, base, samples, grown)
-        self._steps.append(_Step(at, counters, buckets, dict(self._sums)))
+        words = {name: self._words_of(name, pairs, samples, grown) for name, pairs in self._by_word.items()}
+        self._steps.append(_Step(at, counters, words, buckets, dict(self._sums)))
         self._bases.clear()
         # the scrape before this one is kept however old it is: anything takes two
         while len(self._steps) > 2 and at - self._steps[0].at > LATENCY_WINDOW_S:
@@ -106,6 +113,17 @@ class Windows:
         """Increase a second."""
         grown, seconds = self.increase(counter, window_s), self.span_s(window_s)
         return grown / seconds if grown is not None and seconds else None
+
+    def rates(self, name: str, window_s: float) -> dict[str, float]:
+        """Increase a second of ``finish_reasons`` or ``rejections``, by word."""
+        base, seconds = self._base(window_s), self.span_s(window_s)
+        if base is None or not seconds:
+            return {}
+        before = base.words[name]
+        return {
+            word: (grown - before.get(word, 0.0)) / seconds
+            for word, grown in self._steps[-1].words[name].items()
+        }
 
     def histogram(self, name: str, window_s: float) -> Histogram | None:
         """The observations of a window, all ranks together; None as for ``increase``."""
@@ -148,8 +166,28 @@ class Windows:
                     self._last[series] = value
         return grown
 
+    def _expect_firsts(self, samples: Samples) -> None:
+        """Families that do not exist before their first event begin at 0, not at what they are seen with."""
+        for source in self._sources:
+            if source.zero_with and any(name in samples for name in source.zero_with):
+                self._families.update(source.samples)
+
+    def _words_of(
+        self,
+        name: str,
+        pairs: tuple[tuple[Source, str], ...],
+        samples: Samples,
+        grown: Mapping[Series, float],
+    ) -> dict[str, float]:
+        totals = self._words.setdefault(name, {})
+        for source, label in pairs:
+            for series, _ in select(samples, source) or ():
+                word = label[1:] if label[0] == "=" else clean(series.labels.get(label, ""), 40)
+                totals[word] = totals.get(word, 0.0) + grown.get(series, 0.0)
+        return dict(totals)
+
     def _counter(
-        self, name: str, source: Source, found: list[tuple[Series, float]], grown: Mapping[Series, float]
+        self, name: str, source: Source, found: list[Sample], grown: Mapping[Series, float]
     ) -> float:
         more = sum(grown.get(series, 0.0) for series, _ in found)
         self._counters[name] = self._counters.get(name, 0.0) + more * source.scale
@@ -179,6 +217,7 @@ class Windows:
         self._last: dict[Series, float] = {}
         self._families: set[str] = set()
         self._counters: dict[str, float] = {}
+        self._words: dict[str, dict[str, float]] = {}
         self._buckets: dict[str, dict[float, float]] = {}
         self._sums: dict[str, float] = {}
 
