@@ -77,6 +77,8 @@ class Terminal:
             start_new_session=True,
             preexec_fn=self._take_terminal,
         )
+        self._reading = threading.Event()
+        self._reading.set()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -85,6 +87,11 @@ class Terminal:
     def lines(self) -> list[str]:
         with self._lock:
             return list(self._screen.display)
+
+    def cells(self) -> list[list[Any]]:
+        """Character, colours and attributes of every cell."""
+        with self._lock:
+            return [[self._screen.buffer[y][x] for x in range(self.columns)] for y in range(self.rows)]
 
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self.lines())
@@ -118,6 +125,23 @@ class Terminal:
         status = self.process.wait(within_s)
         self.settle()
         return status
+
+    def hold(self) -> None:
+        """Take nothing more from the program, as a dead link does: the buffer between is full."""
+        self._reading.clear()
+        slave = os.open(os.ttyname(self._slave), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            for _ in range(2):  # the reader may be in a read that still takes some
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        os.write(slave, b"\x00" * 4096)
+                time.sleep(0.01)
+        finally:
+            os.close(slave)
+
+    def release(self) -> None:
+        """Take again what the program writes."""
+        self._reading.set()
 
     def settle(self, quiet_s: float = 0.1, within_s: float = 5.0) -> None:
         """Wait until nothing more has come for a moment."""
@@ -159,6 +183,7 @@ class Terminal:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
+        self._reading.set()
         # the reader's read ends with EIO once nobody holds the other side
         with contextlib.suppress(OSError):
             os.close(self._slave)
@@ -178,6 +203,7 @@ class Terminal:
 
     def _read(self) -> None:
         while True:
+            self._reading.wait()
             try:
                 data = os.read(self._master, 65536)
             except OSError:

@@ -1,7 +1,7 @@
 """Feeds for the screen: one that shows a fixed picture, one in which every figure walks at random.
 
-``python -m tests.ui.feeds [SCENE | walk [SECONDS [THEME]]]`` runs the screen over one of them, for
-pseudo-terminal tests and for looking at it; a walk ends after that many seconds.
+``python -m tests.ui.feeds [SCENE | walk [SECONDS] | steps N] [THEME]`` runs the screen over one of them,
+for pseudo-terminal tests and for looking at it; a walk ends after that many seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.ui import scenes
 from tui.model.history import History
@@ -25,6 +25,7 @@ from tui.runtime import record
 if TYPE_CHECKING:
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.verdicts import Judgement
+    from tui.ui.feed import Feed
     from tui.ui.view import View
 
 
@@ -67,16 +68,19 @@ class WalkFeed:
         interval_s: between pictures; 0: only ``step`` makes them.
         gpus: devices.
         engines: engines.
+        past: pictures before the first that is shown.
     """
 
-    def __init__(self, seed: int = 1, interval_s: float = 1.0, gpus: int = 8, engines: int = 2) -> None:
+    def __init__(
+        self, seed: int = 1, interval_s: float = 1.0, gpus: int = 8, engines: int = 2, past: int = 120
+    ) -> None:
         self.history = History()
         self.version = 0
         self.interval_s = interval_s
         self._random = random.Random(seed)
         self._snapshot = scenes.snapshot(gpus, engines)
         self._judgement = scenes.CALM
-        for _ in range(700):
+        for _ in range(past):
             self.step()
 
     def snapshot(self) -> HostSnapshot:
@@ -178,8 +182,8 @@ class WalkFeed:
 class _Limited(WalkFeed):
     """Ends the program after a while, as an operator would."""
 
-    def __init__(self, seconds: float, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
         self._seconds = seconds
 
     async def start(self) -> None:
@@ -187,13 +191,32 @@ class _Limited(WalkFeed):
         await super().start()
 
 
+class _Stepped(WalkFeed):
+    """Makes some pictures, quickly, and then no more: every run ends at the very same one."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self._steps = steps
+
+    async def start(self) -> None:
+        for _ in range(self._steps):
+            await asyncio.sleep(0.03)
+            self.step()
+
+
 def main(words: list[str]) -> int:
     from tui.ui.run import run_screen
 
     name = words[0] if words else "walk"
     screen = ScreenSettings(theme=words[2] if len(words) > 2 else "dark", ascii="ascii" in words)
-    seconds = float(words[1]) if len(words) > 1 else 3600.0
-    feed = _Limited(seconds) if name == "walk" else StillFeed(scenes.SCENES[name]())
+    number = float(words[1]) if len(words) > 1 else 3600.0
+    feed: Feed
+    if name == "walk":
+        feed = _Limited(number)
+    elif name == "steps":
+        feed = _Stepped(int(number))
+    else:
+        feed = StillFeed(scenes.SCENES[name]())
     return run_screen(feed, Config(screen=screen))
 
 

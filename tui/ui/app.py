@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from tui.model.text import clean
@@ -40,7 +43,15 @@ class ScreenOptions:
 
     no_color: bool = False
     mouse: bool = True
-    theme_directories: list[Path] = field(default_factory=themes.directories)
+    theme_directories: list[Path] = dataclasses.field(default_factory=themes.directories)
+
+
+class Palette(CommandPalette):
+    """Textual's, at rest while nobody types."""
+
+    def on_mount(self) -> None:
+        """A blinking cursor is traffic on an idle screen."""
+        self.query_one(Input).cursor_blink = False
 
 
 class MonitorApp(App[None]):
@@ -118,6 +129,11 @@ class MonitorApp(App[None]):
             yield SystemCommand(f"Theme {name}", "colours", partial(self._use_theme, name))
 
     # ------------------------------------------------------------------ actions
+
+    def action_command_palette(self) -> None:
+        """Every action by name."""
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(Palette())
 
     def action_leave(self) -> None:
         """Quit."""

@@ -223,14 +223,13 @@ def _row_runs(y: int, wanted: list[Cell | None], shown: list[Cell | None]) -> li
     runs: list[Run] = []
     start = end = -1
     for x in places:
-        cell = wanted[x]
         if start >= 0 and _joins(wanted, start, end, x):
             end = x + 1
             continue
         if start >= 0:
             runs.append(_run(y, wanted, start, end))
         # the second half of a wide character cannot be written without the first
-        start = x - 1 if cell is not None and not cell[0] and x else x
+        start = x - 1 if _is_second_half(wanted, x) and x else x
         end = x + 1
     if start >= 0:
         runs.append(_run(y, wanted, start, end))
@@ -238,12 +237,26 @@ def _row_runs(y: int, wanted: list[Cell | None], shown: list[Cell | None]) -> li
 
 
 def _joins(row: list[Cell | None], start: int, end: int, x: int) -> bool:
-    first = row[start]
+    """Whether a changed cell continues the run before it."""
+    first, before, cell = row[start], row[end - 1], row[x]
     assert first is not None
-    return x - end <= _BRIDGE and all(cell is not None and cell[1] == first[1] for cell in row[end : x + 1])
+    assert before is not None
+    assert cell is not None
+    if not cell[0]:
+        return x == end  # the second half of a wide character
+    if len(before[0]) != 1 or _is_second_half(row, end):
+        return False  # terminals differ on the width of what is wide or composed: move there absolutely
+    return x - end <= _BRIDGE and all(c is not None and c[1] == first[1] for c in row[end : x + 1])
+
+
+def _is_second_half(row: list[Cell | None], x: int) -> bool:
+    cell = row[x] if x < len(row) else None
+    return cell is not None and not cell[0]
 
 
 def _run(y: int, row: list[Cell | None], start: int, end: int) -> Run:
+    if _is_second_half(row, end):
+        end += 1  # it is written with the first, changed or not
     cells = [cell for cell in row[start:end] if cell is not None]
     return Run(cells[0][1], y, start, "".join(cell[0] for cell in cells), end - start)
 

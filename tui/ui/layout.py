@@ -75,8 +75,11 @@ def arrange(width: int, height: int, needs: Needs, full: PaneName | None) -> Lay
 
 def _filled(width: int, height: int, full: PaneName) -> Layout:
     """One pane between header, verdict and footer: the verdict stays in sight."""
-    boxes: dict[PaneName, Box] = {"header": Box(0, 0, width, 1)}
-    top = 1
+    boxes: dict[PaneName, Box] = {}
+    top = 0
+    if height >= 3:
+        boxes["header"] = Box(0, 0, width, 1)
+        top = 1
     if full != "verdict" and height >= 10:
         rows = 2 if height >= 20 else 1
         boxes["verdict"] = Box(0, 1, width, rows)
@@ -161,6 +164,7 @@ def _wishes(needs: Needs) -> list[tuple[PaneName, int, int]]:
         ("engines", min(2, needs.engines), 2),
         ("verdict", 5, 5),
         ("gpus", min(2, needs.gpus), 2),
+        ("engines", min(4, needs.engines) + 1, 3),
         ("gpus", needs.gpus + 1, 5),
         ("engines", needs.engines + 1, 3),
         ("host", 2, 2),

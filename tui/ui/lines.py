@@ -98,6 +98,8 @@ def right(text: str, size: int) -> str:
 
 def fit(line: Line, size: int) -> Line:
     """A line in exactly ``size`` cells: padded, or cut with a mark."""
+    if size <= 0:
+        return ()
     have = width(line)
     if have == size:
         return line

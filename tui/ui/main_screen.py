@@ -84,7 +84,7 @@ class MainScreen(Screen[None]):
         """Draw the feed's newest picture if it is new; none while the picture is frozen or covered."""
         if self._looks_to_skip:
             self._looks_to_skip -= 1
-        elif not self._mode.paused and self.is_current and self._feed.version != self._version:
+        elif not self._mode.paused and self.app.screen is self and self._feed.version != self._version:
             self._version = self._feed.version
             self._view = self._taken()
             self._looks_to_skip = SLOW_LOOKS if self._config.screen.slow else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import locale
 import os
+import select
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ def run_screen(feed: Feed, config: Config, options: ScreenOptions | None = None)
     Returns:
         the exit status: 0, or 1 after a fault in the program itself.
     """
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)  # what an ancestor exported outlives the next resize; the terminal knows
     if options is None:
         options = ScreenOptions(no_color=bool(os.environ.get("NO_COLOR")))
     if not _unicode():
@@ -50,5 +53,6 @@ def _unicode() -> bool:
 def _care_for_terminal() -> None:
     """Switch off once more what a terminal may have missed while it was being left (textual#4418)."""
     with contextlib.suppress(OSError):  # it may be gone
-        if os.isatty(2):
+        # one that takes nothing would hold the program for ever
+        if os.isatty(2) and select.select([], [2], [], 0)[1]:
             os.write(2, AFTERCARE.encode())

@@ -58,17 +58,24 @@ def head(chosen: Sequence[tuple[Column[R], int]]) -> Line:
 
 
 def row(chosen: Sequence[tuple[Column[R], int]], item: R) -> Line:
-    """The line of one row."""
+    """The line of one row. Padding is no part of a figure: an underline must not cover it."""
     spans: list[Span] = []
+    blanks = 0
     for column, size in chosen:
-        if spans:
-            spans.append(Span(GAP))
         cell = column.cell(item)
-        if isinstance(cell, Span):
-            pad = left if column.to_left else right
-            spans.append(cell._replace(text=pad(cell.text, size)))
-        else:
-            spans.extend(_padded(cell, size, column.to_left))
+        pieces: Line = (cell,) if isinstance(cell, Span) else cell
+        used = width(pieces)
+        if used > size:
+            pieces, used = fit(pieces, size), size
+        padding = size - used
+        if not column.to_left:
+            blanks += padding
+        if blanks:
+            spans.append(Span(" " * blanks))
+        spans += pieces
+        blanks = len(GAP) + (padding if column.to_left else 0)
+    if blanks > len(GAP):
+        spans.append(Span(" " * (blanks - len(GAP))))
     return tuple(spans)
 
 
@@ -77,10 +84,3 @@ def noted(chosen: Sequence[tuple[Column[R], int]], item: R, heads: int, note: Sp
     start = row(chosen[:heads], item)
     room = size - sum(len(span.text) for span in start) - 1
     return (*start, Span(GAP), note._replace(text=cut(note.text, room)))
-
-
-def _padded(cell: Line, size: int, to_left: bool) -> Line:
-    pad = max(0, size - width(cell))
-    if not pad:
-        return fit(cell, size)
-    return (*cell, Span(" " * pad)) if to_left else (Span(" " * pad), *cell)

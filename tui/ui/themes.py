@@ -11,7 +11,6 @@ from rich.style import Style
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
-import tui
 from tui.config._toml import TOMLDecodeError, loads
 from tui.model.text import clean
 from tui.ui.lines import Role
@@ -19,6 +18,7 @@ from tui.ui.lines import Role
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+PACKAGE = Path(__file__).parents[1]
 ROLES: tuple[Role, ...] = get_args(Role)
 COLORS = (
     "background", "foreground", "surface", "panel", "primary", "secondary", "accent", "warning",
@@ -43,9 +43,8 @@ class ScreenTheme:
 
 def directories() -> list[Path]:
     """Where themes are looked for: those shipped with the program, then the user's, which win."""
-    package = Path(tui.__file__).parent
-    packaged = package / "_themes"
-    shipped = packaged if packaged.is_dir() else package.parent / "themes"
+    packaged = PACKAGE / "_themes"  # in a wheel; a checkout has them beside the package
+    shipped = packaged if packaged.is_dir() else PACKAGE.parent / "themes"
     base = os.environ.get("XDG_CONFIG_HOME", "")
     return [shipped, (Path(base) if base else Path.home() / ".config") / "infertop" / "themes"]
 

@@ -36,14 +36,14 @@ GPU_REASONS: Final[dict[Reason, str]] = {
 
 ENGINE_REASONS: Final[dict[Reason, str]] = {
     "refused": "refused connection",
-    "timeout": "does not answer in time",
+    "timeout": "no answer in time",
     "dns": "name does not resolve",
     "tls": "TLS handshake failed",
     "401": "wants a token (401)",
     "403": "forbids us (403)",
     "404": "no metrics route (404)",
     "5xx": "answers with a server error (5xx)",
-    "not_metrics": "answers, but not with metrics",
+    "not_metrics": "answers, but not metrics",
     "too_large": "metrics too large to read",
     "empty": "metrics are empty",
     "parse": "metrics cannot be read",

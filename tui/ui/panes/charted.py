@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tui.model.units import count
 from tui.ui.charts import area, nice_top
-from tui.ui.lines import Line, Span, beside, fit, width
+from tui.ui.lines import Line, Span, beside, fit
 from tui.ui.view import figure
 from tui.ui.words import elapsed
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STEP_S = 10.0
 GAP = 3
+FIGURE = 5
+"""Cells that a figure may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ def _block(view: View, chart: Chart, size: int, height: int) -> list[Line]:
     top = chart.top if chart.top is not None else nice_top(values)
     name = (Span(f"{chart.name} ", "label"), figure(chart.now, hot=chart.hot, stale=chart.stale))
     for text in (f"0-{count(top)}, {elapsed(2 * size * step)}", f"0-{count(top)}", ""):
-        if width(name) + len(text) + 2 <= size:
+        # room for any figure, not for this one: what is shown must not change with its digits
+        if len(chart.name) + FIGURE + len(text) + 3 <= size:
             break
     first = beside(name, (Span(text, "muted"),), size)
     return [first, *(fit((Span(row, "spark"),), size) for row in area(values, height - 1, top))]

@@ -25,7 +25,7 @@ def title(view: View) -> Line:
     observed = view.snapshot.gpus
     if old := age(observed.status):
         why = gpu_reason(observed.status.reason, observed.status.detail) if observed.status.reason else ""
-        spans.append(Span(f"  {old} {why}".rstrip(), "warn"))
+        spans.append(Span(f"  {old}: {why}" if why else f"  {old}", "warn"))
     elif observed.reading and observed.reading.driver_version:
         spans.append(Span(f"  driver {narrow(observed.reading.driver_version, 20)}", "muted"))
     return tuple(spans)

@@ -29,7 +29,7 @@ def title(view: View) -> Line:
     status = view.snapshot.host.status
     if old := age(status):
         why = host_reason(status.reason, status.detail) if status.reason else ""
-        spans.append(Span(f"  {old} {why}".rstrip(), "warn"))
+        spans.append(Span(f"  {old}: {why}" if why else f"  {old}", "warn"))
     return tuple(spans)
 
 
@@ -130,7 +130,7 @@ class Sheet:
             shown = spark([max(cores[i : i + per]) for i in range(0, len(cores), per)], 100.0)
         return [
             (
-                Span(f"{len(cores)} cores".ljust(LABEL), "label"),
+                Span(cut(f"{len(cores)} cores", LABEL - 1).ljust(LABEL), "label"),
                 Span(cut(shown, room), "spark"),
             )
         ]

@@ -123,22 +123,18 @@ def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
 
 
 def _also(view: View, main: Verdict) -> list[Line]:
-    """What else an operator should know: the verdict's own side remarks, other scopes, findings."""
-    items: list[Line] = []
+    """What else an operator should know: other sick scopes, findings, side remarks, then what is well."""
+    rest = [(v, scope_name(v.scope, view.snapshot), narrow(v.title).lower()) for v in others(view)]
+    findings = _worst_first(view.judgement.findings)
+    items: list[Line] = [
+        (Span("! ", "warn"), Span(f"{scope} {title}")) for v, scope, title in rest if v.verdict not in QUIET
+    ]
+    items += [finding_line(finding) for finding in findings if finding.level != "info"]
     if main.secondary:
         names = ", ".join(SHORT_VERDICTS[name] for name in main.secondary)
         items.append((Span("secondary ", "label"), Span(names)))
-    for verdict in others(view):
-        scope = scope_name(verdict.scope, view.snapshot)
-        if verdict.verdict in QUIET:
-            continue
-        items.append((Span("! ", "warn"), Span(f"{scope} {narrow(verdict.title).lower()}", "text")))
-    items += [finding_line(finding) for finding in _worst_first(view.judgement.findings)]
-    items += [
-        (Span(f"{scope_name(v.scope, view.snapshot)} {narrow(v.title).lower()}", "muted"),)
-        for v in others(view)
-        if v.verdict in QUIET
-    ]
+    items += [finding_line(finding) for finding in findings if finding.level == "info"]
+    items += [(Span(f"{scope} {title}", "muted"),) for v, scope, title in rest if v.verdict in QUIET]
     return items
 
 

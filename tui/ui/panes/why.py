@@ -56,7 +56,7 @@ def _verdict(view: View, verdict: Verdict, size: int) -> list[Line]:
         to = f" to {SHORT_VERDICTS[verdict.changing_to]}" if verdict.changing_to else ""
         first = (*first, Span(f"  changing{to}", "notice"))
     lines = [first]
-    lines += [_evidence(evidence, size) for evidence in verdict.evidence]
+    lines += [_evidence(evidence, index == 0, size) for index, evidence in enumerate(verdict.evidence)]
     lines += _listed("not known", verdict.missing, size, "muted")
     lines += _listed("do", verdict.advice, size, "text")
     lines += _listed("also fits", [name.replace("_", " ") for name in verdict.secondary], size, "text")
@@ -65,14 +65,14 @@ def _verdict(view: View, verdict: Verdict, size: int) -> list[Line]:
     return lines
 
 
-def _evidence(evidence: Evidence, size: int) -> Line:
+def _evidence(evidence: Evidence, first: bool, size: int) -> Line:
     shown = _figure(evidence.value)
     compared = ""
     if evidence.threshold is not None and evidence.comparison:
         compared = f"{evidence.comparison} {_figure(evidence.threshold)}"
     return fit(
         (
-            Span(INDENT),
+            Span(INDENT + ("because" if first else "").ljust(LABEL), "label"),
             Span(left(narrow(evidence.signal), 24), "label"),
             Span(f"{shown} {narrow(evidence.unit)}".rstrip().rjust(12), "value"),
             Span(f"  {compared:<10}", "muted"),

@@ -1,0 +1,158 @@
+"""The driver in a real pseudo-terminal: less is written, the same is seen, and nothing waits for the terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.terminal import Terminal
+from tests.support.waiting import wait_for
+from tui.ui.driver import SWITCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+STEPS = 30
+LAST_CLOCK = "12:25:35"
+"""Of the last picture: a second each, 120 before the start and STEPS after it, from 12:23:05."""
+
+
+@contextmanager
+def running(*words: str, stock: bool = False, **env: str) -> Iterator[Terminal]:
+    env = {"TZ": "UTC", "PYTHONPATH": str(ROOT), SWITCH: "1" if stock else "0", **env}
+    with Terminal([sys.executable, "-m", "tests.ui.feeds", *words], env=env) as terminal:
+        yield terminal
+
+
+def at_rest(terminal: Terminal) -> None:
+    terminal.settle(quiet_s=0.4)  # longer than between two looks at the feed
+
+
+def play(terminal: Terminal) -> Iterator[str]:
+    """A session, stopping wherever screens are to be compared."""
+    terminal.wait_for("VERDICT")
+    terminal.send("\x1b[?2026;2$y")  # what a terminal with synchronized output answers
+    terminal.wait_for(LAST_CLOCK)
+    at_rest(terminal)
+    yield "steady"
+    terminal.send("3z")
+    terminal.wait_for("-30 min")
+    at_rest(terminal)
+    yield "zoomed, with plots"
+    terminal.send("z")
+    terminal.wait_for("PROBES")
+    terminal.send("\x10")
+    terminal.wait_for("Search")
+    at_rest(terminal)
+    yield "palette open"
+    terminal.send("\x1b")
+    wait_for(lambda: "Search" not in terminal.text(), 10)
+    at_rest(terminal)
+    yield "palette closed"
+    terminal.send("t")
+    at_rest(terminal)
+    yield "light"
+    terminal.resize(100, 30)
+    at_rest(terminal)
+    terminal.resize(130, 50)
+    at_rest(terminal)
+    yield "resized twice"
+    terminal.signal(signal.SIGTSTP)
+    wait_for(lambda: b"\x1b[?1049l" in terminal.raw, 10)
+    terminal.signal(signal.SIGCONT)
+    terminal.wait_for("VERDICT")
+    at_rest(terminal)
+    yield "stopped and continued"
+
+
+def test_the_same_cells_as_the_stock_driver_for_a_fraction_of_the_bytes() -> None:
+    with running("steps", str(STEPS)) as ours, running("steps", str(STEPS), stock=True) as stock:
+        mine, theirs = play(ours), play(stock)
+        for stage, also in zip(mine, theirs, strict=True):
+            assert stage == also
+            if stage == "stopped and continued":
+                stock.send("\x0c")  # stock Textual paints nothing after a stop unless told to
+                at_rest(stock)
+            differing = [
+                (y, x, one, other)
+                for y, rows in enumerate(zip(ours.cells(), stock.cells(), strict=True))
+                for x, (one, other) in enumerate(zip(*rows, strict=True))
+                if one != other
+            ]
+            assert not differing, (stage, differing[:5])
+        assert len(ours.raw) < len(stock.raw) / 3
+
+
+def test_an_idle_screen_writes_nothing_and_a_redraw_key_repairs_it() -> None:
+    with running("healthy") as terminal:
+        terminal.wait_for("VERDICT")
+        at_rest(terminal)
+        before, written = terminal.cells(), len(terminal.raw)
+        terminal.send("\x1b[I")  # something to be awake for: a focus report
+        at_rest(terminal)
+        assert len(terminal.raw) - written < 100
+        with open(os.ttyname(terminal._slave), "wb", buffering=0) as other:
+            other.write(b"\x1b[HBroadcast message from root@gpu-07")
+        terminal.wait_for("Broadcast message")
+        terminal.send("\x0c")
+        wait_for(lambda: terminal.cells() == before, 10)
+
+
+def test_no_colour_at_all() -> None:
+    with running("kv_cache", NO_COLOR="1") as terminal:
+        terminal.wait_for("KV CACHE FULL")
+        at_rest(terminal)
+        terminal.send("\x10")
+        terminal.wait_for("Search")
+        at_rest(terminal)
+        looks = {(cell.fg, cell.bg) for row in terminal.cells() for cell in row}
+        assert looks == {("default", "default")}
+        terminal.send("\x1b")
+        wait_for(lambda: any(cell.reverse for row in terminal.cells() for cell in row), 10)
+
+
+def test_a_terminal_of_256_colours() -> None:
+    with running("kv_cache", COLORTERM="") as terminal:
+        terminal.wait_for("KV CACHE FULL")
+        at_rest(terminal)
+        assert b"38;2;" not in terminal.raw
+        assert b"38;5;" in terminal.raw
+
+
+def cpu_s(terminal: Terminal) -> float:
+    """CPU seconds that the program has used."""
+    fields = Path(f"/proc/{terminal.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def blocked() -> Iterator[Terminal]:
+    """The screen on a terminal that takes nothing, and several frames later."""
+    with running("walk") as terminal:
+        terminal.wait_for("VERDICT")
+        terminal.hold()
+        before = cpu_s(terminal)
+        wait_for(lambda: cpu_s(terminal) > before + 0.05, 20)
+        yield terminal
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_that_takes_nothing_does_not_keep_it_from_leaving(number: signal.Signals) -> None:
+    with blocked() as terminal:
+        terminal.signal(number)
+        assert terminal.process.wait(10) is not None
+
+
+def test_a_terminal_that_recovers_is_brought_up_to_date() -> None:
+    with blocked() as terminal:
+        clock = terminal.wait_for(r"\d\d:\d\d:\d\d")[0]
+        terminal.release()
+        wait_for(lambda: terminal.wait_for(r"\d\d:\d\d:\d\d")[0] > clock, 10)
+        assert terminal.text().count("VERDICT") == 1

@@ -1,0 +1,295 @@
+"""Keys, palette and mouse on the real application, without a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from textual.command import CommandPalette
+
+from tests.support.waiting import until
+from tests.ui import scenes
+from tests.ui.feeds import StillFeed
+from tui.model.settings import Config, ScreenSettings
+from tui.ui.app import MonitorApp, ScreenOptions
+from tui.ui.keys import KEYS
+from tui.ui.lines import plain
+from tui.ui.main_screen import MainScreen
+from tui.ui.themes import ThemeError
+from tui.ui.widgets.pane import Pane
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from tui.ui.view import View
+
+SHIPPED = Path(__file__).parents[2] / "themes"
+
+
+def made(view: View | None = None, *, config: Config | None = None, **options: Any) -> MonitorApp:
+    feed = StillFeed(view or scenes.calm_view())
+    options.setdefault("theme_directories", [SHIPPED])
+    return MonitorApp(feed, config or Config(), ScreenOptions(**options))
+
+
+def feed_of(app: MonitorApp) -> StillFeed:
+    feed = app._feed
+    assert isinstance(feed, StillFeed)
+    return feed
+
+
+def screen_text(app: MonitorApp) -> str:
+    """What the panes of the main screen show, top to bottom."""
+    panes = [pane for pane in app.query(Pane) if pane.display]
+    panes.sort(key=lambda pane: (pane.region.y, pane.region.x))
+    return "\n".join(plain(line) for pane in panes for line in pane._lines)
+
+
+async def press(pilot: Pilot[None], *keys: str) -> str:
+    await pilot.press(*keys)
+    await pilot.pause()
+    assert isinstance(pilot.app, MonitorApp)
+    return screen_text(pilot.app)
+
+
+async def test_the_feed_is_started_and_stopped() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert feed_of(app).started == 1
+    assert feed_of(app).stopped == 1
+
+
+async def test_a_new_picture_is_drawn_an_old_one_is_not() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        feed_of(app).change(scenes.sick_view())
+        await until(lambda: "KV CACHE FULL" in screen_text(app), 5)
+
+
+async def test_zoom_why_help_and_back() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        text = await press(pilot, "2", "z")
+        assert "SM MHz" in text
+        assert "ENGINES" not in text
+        assert "HEALTHY" in text  # the verdict stays in sight
+        text = await press(pilot, "z")
+        assert "ENGINES" in text
+        text = await press(pilot, "v")
+        assert "ttft_p95_s" in text
+        text = await press(pilot, "question_mark")
+        assert "Quit; the terminal is left as it was" in text
+        text = await press(pilot, "escape")
+        assert "PROBES" in text
+
+
+async def test_help_names_every_key() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        text = await press(pilot, "question_mark")
+        for key in KEYS:
+            assert key.help in text
+
+
+async def test_tab_walks_through_the_panes_and_digits_jump() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert "╭▸ 1 VERDICT" in await press(pilot, "tab")
+        assert "╭▸ 2 GPUs" in await press(pilot, "tab")
+        assert "╭▸ 1 VERDICT" in await press(pilot, "shift+tab")
+        assert "╭▸ 5 PROBES" in await press(pilot, "shift+tab")
+        assert "╭▸ 3 ENGINES" in await press(pilot, "3")
+        await press(pilot, "z")
+        assert "nvme0n1" in await press(pilot, "4")  # while one is zoomed, the next one is
+
+
+async def test_pause_freezes_the_picture_and_resume_shows_the_newest() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert "PAUSED" in await press(pilot, "p")
+        feed_of(app).change(scenes.sick_view())
+        await pilot.pause(0.6)  # two looks at the feed
+        assert "KV CACHE FULL" not in screen_text(app)
+        text = await press(pilot, "p")
+        assert "PAUSED" not in text
+        assert "KV CACHE FULL" in text
+
+
+async def test_interval_steps() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert "2 s" in (await press(pilot, "plus")).splitlines()[0]
+        assert feed_of(app).interval_s == 2.0
+        await press(pilot, "minus", "minus", "minus")
+        assert feed_of(app).interval_s == 0.5
+        await press(pilot, *["plus"] * 9)
+        assert feed_of(app).interval_s == 60.0
+
+
+async def test_themes_cycle() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert app.theme == "dark"
+        await press(pilot, "t")
+        assert app.theme == "light"
+        await press(pilot, "t", "t")
+        assert app.theme == "dark"
+
+
+async def test_scrolling_what_fills_the_screen() -> None:
+    app = made(scenes.crowded_view())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        text = await press(pilot, "v")
+        assert "more lines below" in text
+        assert "findings" not in text
+        assert "findings" in await press(pilot, "end")
+        assert "KV CACHE FULL" in await press(pilot, "home")
+        assert "KV CACHE FULL" not in await press(pilot, "pagedown")
+
+
+async def test_the_palette_has_every_action() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        main = app.screen
+        names = {command.title for command in app.get_system_commands(main)}
+        assert {key.help for key in KEYS if key.in_palette} <= names
+        assert "Theme light" in names
+        await pilot.press("ctrl+p")
+        await until(lambda: isinstance(app.screen, CommandPalette), 5)
+        await pilot.press(*"freeze")
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(lambda: isinstance(app.screen, MainScreen) and "PAUSED" in screen_text(app), 5)
+
+
+async def test_nothing_is_drawn_below_the_palette() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+p")
+        await until(lambda: isinstance(app.screen, CommandPalette), 5)
+        feed_of(app).change(scenes.sick_view())
+        await pilot.pause(0.6)
+        assert "KV CACHE FULL" not in screen_text_of_main(app)
+        await pilot.press("escape")
+        await until(lambda: "KV CACHE FULL" in screen_text(app), 5)
+
+
+def screen_text_of_main(app: MonitorApp) -> str:
+    return "\n".join(plain(line) for pane in app._main._panes.values() for line in pane._lines)
+
+
+@pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("ctrl+p", "ctrl+c")])
+async def test_leaving(keys: tuple[str, ...]) -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        await pilot.press(*keys)
+        await until(lambda: app._exit, 5)
+    assert app.return_code == 0
+
+
+async def test_the_mouse_works() -> None:
+    app = made(scenes.sick_view())
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        await pilot.click("#gpus", offset=(5, 5))
+        await pilot.pause()
+        assert "╭▸ 2 GPUs" in screen_text(app)
+        await pilot.click("#verdict", offset=(6, 1))  # the badge
+        await pilot.pause()
+        assert "preemptions_per_s" in screen_text(app)
+        await pilot.click("#footer", offset=(10, 0))  # "help"
+        await pilot.pause()
+        assert "HELP" in screen_text(app)
+
+
+async def test_a_resize_is_another_layout() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        await pilot.resize_terminal(60, 15)
+        await until(lambda: "╭" not in screen_text(app), 5)
+        assert "HEALTHY" in screen_text(app)
+        await pilot.resize_terminal(160, 45)
+        await until(lambda: "╭─ 5 PROBES" in screen_text(app), 5)
+
+
+async def test_a_feed_that_fails_is_a_notice() -> None:
+    app = made()
+
+    async def fail() -> None:
+        raise RuntimeError("out of [file descriptors]")
+
+    feed_of(app).start = fail  # type: ignore[method-assign]
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        await until(lambda: "collection stopped: out of [file descriptors]" in screen_text(app), 5)
+
+
+async def test_a_broken_theme_is_a_notice_and_the_screen_stands(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("name = 1")
+    app = made(theme_directories=[SHIPPED, tmp_path])
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert "theme bad.toml: name: expected" in screen_text(app).splitlines()[0]
+
+
+async def test_an_unknown_theme_is_a_notice() -> None:
+    app = made(config=Config(screen=ScreenSettings(theme="pink")))
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert "no theme pink" in screen_text(app).splitlines()[0]
+
+
+def test_without_any_theme_there_is_no_screen(tmp_path: Path) -> None:
+    with pytest.raises(ThemeError, match="none installed"):
+        made(theme_directories=[tmp_path])
+
+
+async def test_without_colour_the_monochrome_theme_is_used() -> None:
+    app = made(no_color=True)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert app.theme == "mono"
+        await press(pilot, "t")
+        assert app.theme == "mono"
+
+
+async def test_ascii_mode() -> None:
+    app = made(scenes.sick_view(), config=Config(screen=ScreenSettings(ascii=True)))
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        assert screen_text(app).replace("\n", "").isascii()
+
+
+async def test_plots_come_after_the_zoomed_pane() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        await pilot.press("3", "z")
+        await until(lambda: "generated tokens/s" in screen_text(app), 10)
+        assert "-30 min" in screen_text(app)
+
+
+async def test_slow_links_get_few_frames() -> None:
+    app = made(config=Config(screen=replace(ScreenSettings(), slow=True)))
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        feed_of(app).change(scenes.calm_view())
+        await until(lambda: app._main._version == feed_of(app).version, 5)
+        feed_of(app).change(scenes.sick_view())
+        await pilot.pause(0.6)
+        assert "KV CACHE FULL" not in screen_text(app)
