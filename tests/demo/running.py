@@ -105,6 +105,8 @@ async def running(
                 expected = 3 if spec.dialect == "sglang" else 2 + spec.tensor_parallel_size
                 await until(lambda: len(supervisor.pids) >= expected)
                 engine.pids = supervisor.pids
+                # SGLang's warm-up request is over: what runs from here on is the test's
+                await until(lambda: supervisor.load.phase == "serving" and supervisor.load.running == 0)
             yield engine
         finally:
             await supervisor.stop()

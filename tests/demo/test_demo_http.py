@@ -128,7 +128,7 @@ async def test_sglang_routes(tmp_path: Path) -> None:
         text = (await ask(url, "/metrics")).body.decode()
         assert 'sglang:http_responses_total{endpoint="/version",method="GET",status_code="404"} 1.0' in text
         assert (
-            'sglang:num_requests_total{engine_type="unified",is_streaming="false",model_name="demo-8b"} 1.0'
+            'sglang:num_requests_total{engine_type="unified",is_streaming="false",model_name="demo-8b"} 2.0'
             in text
         )
 

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.demo.clients import ask, complete
-from tests.demo.recording import CAPTURES, assert_like, differences, load_capture, order, record, send
+from tests.demo.recording import (
+    CAPTURES,
+    assert_like,
+    differences,
+    load_capture,
+    log_differences,
+    order,
+    record,
+    send,
+)
 from tests.demo.running import lives, running, until, until_ready
 
 if TYPE_CHECKING:
@@ -42,7 +51,8 @@ async def _compare(
             **{"paths": _PATHS, **watching},
             later=tuple((moment_s, action(engine)) for moment_s, action in later),
         )
-    return [f"{name}: {text}" for text in differences(load_capture("vllm", name), seen, time_scale)]
+        found = differences(load_capture("vllm", name), seen, time_scale) + log_differences(name, engine.log)
+    return [f"{name}: {text}" for text in found]
 
 
 async def test_crashes_as_captured(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _FLUSH_S = 0.02  # tokens are told at most this late: one write for many requests
 _CATCH_UP_S = 0.25  # a step later than this was held up (SIGSTOP): its time is not made good
-_PING_S = 0.05
+_PING_S = 0.01  # a stopped worker holds up the next step, or the one after it
 _HEARTBEAT_S = 0.25
 _LINE_LIMIT = 64 * 1024 * 1024
 
@@ -270,9 +270,10 @@ class Core:
         if data:
             self._unanswered.discard(rank)
         else:
-            self._log.info(
-                "multiproc_executor.py:479", f"Worker proc VllmWorker-{rank} died unexpectedly", "ERROR"
-            )
+            log, where = self._log, "multiproc_executor.py"
+            log.info(f"{where}:300", f"Worker proc VllmWorker-{rank} died unexpectedly", "ERROR")
+            log.info(f"{where}:479", "[shutdown] Executor: waiting for worker exit count=0")
+            log.info(f"{where}:486", "[shutdown] Executor: all workers exited gracefully")
             self._exit_code = 1
 
     # ------------------------------------------------------------------------------ ends

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _STATISTICS_S = 10.0
 _REPORT_S = 0.25
+_WARM_UP_ID = 0
 
 
 def main() -> None:
@@ -76,6 +77,7 @@ class Engine:
         self._health_id = 0
         self._latest = Update()
         self._core_ready = asyncio.Event()
+        self._warmed_up = asyncio.Event()
         self._orders = bytearray()
 
     # ------------------------------------------------------------------------------ life
@@ -127,6 +129,8 @@ class Engine:
             self.log.plain(
                 f"INFO:     Uvicorn running on http://{spec.host}:{spec.port} (Press CTRL+C to quit)"
             )
+            self.children.send({"add": [_WARM_UP_ID, time.monotonic(), 7, 8, 8, ()]})
+            await self._warmed_up.wait()
             await asyncio.sleep(max(0.0, began_s + spec.load_s - time.monotonic()))
             self.log.info("", "The server is fired up and ready to roll!")
         if self.life.phase == "loading":
@@ -166,11 +170,14 @@ class Engine:
             self.heard_s = time.monotonic()
             self.unhealthy = False
         self._latest = update
-        update.first = [row for row in update.first if row[0] > 0]
-        update.finished = [row for row in update.finished if row.id > 0]
+        # health checks are no requests of anybody's; the warm-up counts, as the real one's does
+        update.first = [row for row in update.first if row[0] >= _WARM_UP_ID]
+        update.finished = [row for row in update.finished if row.id >= _WARM_UP_ID]
         self.metrics.apply(update, self._is_streaming)
         if update.pids:
             self._core_ready.set()
+        if update.finished:
+            self._warmed_up.set()
         reasons = {finished.id: finished.reason for finished in update.finished}
         for request_id, tokens in update.tokens.items():
             answer = self.answers.get(request_id)

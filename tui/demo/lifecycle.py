@@ -10,6 +10,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from tui.demo import shutdown_log
 from tui.demo.completions import RefusedError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Lifecycle:
 
     async def _abort_silent(self) -> None:
         """As vLLM by default: the engine is killed, the port closes, streams stay until clients give up."""
-        self._log_shutdown("abort", 0)
+        shutdown_log.begun(self._engine.log, "abort", 0)
         self._kill_engine()
         await self._wait(0.25)
         await self._outlast_silent_clients()
@@ -112,7 +113,7 @@ class Lifecycle:
         engine = self._engine
         timeout_s = engine.spec.shutdown_timeout_s
         self.phase, self.refusal = "draining", SHUT
-        self._log_shutdown("drain", timeout_s)
+        shutdown_log.begun(engine.log, "drain", timeout_s)
         engine.children.send_signal(engine.children.core_title, signal.SIGTERM)
         ends_s = time.monotonic() + timeout_s
         while engine.children.alive(engine.children.core_title):
@@ -125,6 +126,7 @@ class Lifecycle:
                 return
             await self._until_changed(left_s if engine.answers else 0.05)
         await self._wait(0.05)
+        shutdown_log.engine_stopped(engine.log)
         engine.http.stop_listening()
         await self._wait(0.45)
         self._exit(0)
@@ -164,7 +166,7 @@ class Lifecycle:
     async def _abort_finish(self) -> None:
         """Everything in flight ends as 200 with ``finish_reason`` abort; so does what still comes in."""
         engine = self._engine
-        self._log_shutdown("abort", 0)
+        shutdown_log.begun(self._engine.log, "abort", 0)
         self.phase, self.finishes_with_abort = "aborting", True
         for answer in engine.take_answers():
             answer.abort()
@@ -186,14 +188,7 @@ class Lifecycle:
         """The core died: errors to all, then the server ends, at once or when its watchdog looks; code 0."""
         engine = self._engine
         self.phase, self.refusal = "dead", DEAD
-        engine.log.info(
-            "core_client.py:817",
-            "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
-            "WARNING",
-        )
-        engine.log.info(
-            "async_llm.py:906", f"vllm.v1.engine.exceptions.EngineDeadError: {DEAD.message}", "ERROR"
-        )
+        shutdown_log.crashed(engine.log, DEAD.message)
         failed = engine.take_answers()
         for answer in failed:
             answer.fail(DEAD)
@@ -228,30 +223,17 @@ class Lifecycle:
         """End the core and its workers at once, stopped or not."""
         self.phase, self.refusal = "aborting", DEAD
         children = self._engine.children
-        pid = children.pids.get(children.core_title)
-        self._engine.log.info(
-            "utils.py:653",
-            f"[shutdown] Process manager: force killing remaining process EngineCore pid {pid}",
-            "WARNING",
-        )
+        shutdown_log.killed(self._engine.log, children.pids)
         children.kill_all()
 
     async def _outlast_silent_clients(self) -> None:
         """Close the port, leave what is open open and silent, end a second after the last client."""
+        shutdown_log.engine_stopped(self._engine.log)
         self._engine.http.stop_listening()
-        self._engine.log.plain("INFO:     Waiting for connections to close. (CTRL+C to force quit)")
+        shutdown_log.waiting_for_clients(self._engine.log)
         await self._until_answered()
         await self._wait(0.8)
         self._exit(0)
-
-    def _log_shutdown(self, mode: str, timeout_s: float) -> None:
-        log, timeout = self._engine.log, f"{timeout_s:.0f}s"
-        log.info("launcher.py:254", "[shutdown] API server: shutdown triggered")
-        log.info(
-            "launcher.py:270", f"[shutdown] API server: stopping engine client mode={mode} timeout={timeout}"
-        )
-        log.info("core_client.py:770", f"[shutdown] MPClient: start timeout={timeout}")
-        log.info("utils.py:628", "[shutdown] Process manager: send sigterm to process EngineCore")
 
     async def _wait(self, real_s: float) -> None:
         await asyncio.sleep(self._engine.spec.scaled(real_s))
