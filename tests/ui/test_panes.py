@@ -292,7 +292,7 @@ def test_the_zoomed_pane_has_percentiles_ranks_and_what_is_not_known() -> None:
     text = as_text(view, 160, 45)
     assert rows(text, r"ttft50 ttft95 ttft99 +itl50 +itl95 +queue95")
     assert rows(text, r"ranks 0: run 20 wait 0 kv 40% +1: run 21 wait 9 kv 99%")
-    assert rows(text, r"not known http_503_ratio +the status label is grouped .admission_rejections_total.")
+    assert rows(text, r"not known http_503_ratio: the status label is grouped .admission_rejections_total.")
     assert rows(text, r"generated tokens/s +requests waiting +KV cache %")
     assert rows(text, r"-30 min .* now")
 

@@ -190,14 +190,21 @@ class Buffer:
         self._shown.clear()
         self._dirty.clear()
 
-    def update(self, frame: Frame) -> None:
-        """Take over what a frame wants to be shown."""
+    def update(self, frame: Frame, columns: int, rows: int) -> None:
+        """Take over what a frame wants to be shown on a terminal of this size.
+
+        What lies outside is left out: in mid-resize a frame of the old size still comes, and a terminal
+        piles up in its last column what is written past it.
+        """
         for y, pieces in frame.items():
+            if y >= rows:
+                continue
             row = self._wanted.setdefault(y, [])
             for x, cells in pieces:
                 if len(row) < x:
                     row.extend([None] * (x - len(row)))
                 row[x : x + len(cells)] = cells
+            del row[columns:]
             self._dirty.add(y)
 
     def changed(self) -> list[Run]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.ui.frame import framed
@@ -58,7 +57,6 @@ def draw(
         scroll: lines of the full pane that are scrolled away; what cannot be is not.
     """
     layout = arrange(width, height, Needs.of(view), view.mode.full)
-    view = replace(view, mode=replace(view.mode, framed=layout.framed))
     panes: dict[PaneName, list[Line]] = {}
     rest = 0
     for name, box in layout.boxes.items():

@@ -112,7 +112,7 @@ class CellDriver(LinuxDriver):
             self.forget()
         frame = self._parser.parse(data)
         if frame is not None:
-            self._buffer.update(frame)
+            self._buffer.update(frame, self._app.size.width, self._app.size.height)
             self._paint()
             return
         if "1049" in data or not _HARMLESS.fullmatch(data):

@@ -41,8 +41,6 @@ class Mode:
     full: PaneName | None = None
     """The pane that fills the screen."""
     focused: PaneName | None = None
-    framed: bool = True
-    """Panes with borders; else a stack of plain lines."""
     paused: bool = False
     notice: str = ""
     """One line for the header: what went wrong in the screen itself."""

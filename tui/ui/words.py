@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 READING = "reading…"
 
 _PACKAGE = re.compile(r"\d+(\.\d+)?GB$|HBM\d?e?$|SXM\d?$|PCIe$|NVL$", re.IGNORECASE)
+_PATH = re.compile(r"/?[\w.\-]+(/[\w.\-]+)*/?")
 _PACKAGING_SUFFIX = re.compile(r"-(SXM\d?|PCIE|PG\d+|\d+GB)\b.*$", re.IGNORECASE)
 
 GPU_REASONS: Final[dict[Reason, str]] = {
@@ -120,11 +121,12 @@ def _kind_by_process(engine: EngineView) -> str | None:
 
 
 def model_name(engine: EngineView) -> str:
-    """The served model without its organisation, or nothing."""
+    """The served model without its organisation or folder, or nothing."""
     reading = engine.engine.reading
     if reading is None or not reading.model:
         return ""
-    return narrow(reading.model.rstrip("/").rsplit("/", 1)[-1])
+    name = narrow(reading.model)
+    return name.rstrip("/").rsplit("/", 1)[-1] if _PATH.fullmatch(name) else name
 
 
 def scope_name(scope: str, snapshot: HostSnapshot) -> str:

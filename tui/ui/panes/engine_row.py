@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
-from tui.model.units import DASH, count, ratio_as_percent, seconds
+from tui.model.units import DASH, bounded, count, ratio_as_percent, seconds
 from tui.ui.lines import Line, Span
 from tui.ui.table import Column
-from tui.ui.view import figure, is_hot
+from tui.ui.view import TRANSIENT, figure, is_hot
 from tui.ui.words import age, engine_name, model_name
 
 if TYPE_CHECKING:
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from tui.ui.view import View
 
     Form = Callable[[float | None], str]
+
+
+_STATES: dict[str | None, str] = {
+    "engine_down": "down",
+    "engine_hung": "hung",
+    "loading": "loading",
+    "draining": "drain",
+}
+"""Verdicts that say what an engine is doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +54,20 @@ class Row:
         status = self.engine.engine.status
         return status.state in (SourceState.FRESH, SourceState.STALE) and self.reading is not None
 
+    @property
+    def verdict(self) -> str | None:
+        """What was concluded about it."""
+        verdicts = self.view.judgement.verdicts
+        return next((v.verdict for v in verdicts if v.scope == self.engine.url), None)
+
     def get(self, field: str) -> float | None:
         """One figure; None where it is not known."""
         return getattr(self.reading, field, None)
+
+    def shown(self, form: Form, field: str) -> str:
+        """One figure as text, marked where only a bound of it is known."""
+        text = form(self.get(field))
+        return text if self.reading is None else bounded(text, self.reading.bounds.get(field, ""))
 
     def figure(self, text: str, *fields: str) -> Span:
         """One figure in its cell."""
@@ -64,10 +84,8 @@ def _state(item: Row) -> Span:
     status = item.engine.engine.status
     if status.state is SourceState.PENDING:
         return Span("", "muted")
-    verdict = next((v.verdict for v in item.view.judgement.verdicts if v.scope == item.engine.url), None)
-    words = {"engine_down": "down", "engine_hung": "hung", "loading": "loading", "draining": "drain"}
-    if verdict in words:
-        return Span(words[verdict], "hot" if verdict in ("engine_down", "engine_hung") else "text")
+    if item.verdict in _STATES:
+        return Span(_STATES[item.verdict], "text" if item.verdict in TRANSIENT else "hot")
     if old := age(status):
         return Span(old.removesuffix(" old") if status.state is SourceState.FAILED else old, "warn")
     if item.reading is not None and item.reading.asleep:
@@ -79,7 +97,7 @@ def _state(item: Row) -> Span:
 
 def _cell(name: str, size: int, form: Form, *fields: str, rank: int) -> Column[Row]:
     """A figure; it is tinted where a verdict rests on any of ``fields``, of which the first is shown."""
-    return Column(name, size, lambda r: r.figure(form(r.get(fields[0])), *fields), rank=rank)
+    return Column(name, size, lambda r: r.figure(r.shown(form, fields[0]), *fields), rank=rank)
 
 
 _STATE: Column[Row] = Column("state", 8, _state, rank=1, to_left=True)
@@ -134,7 +152,7 @@ def _named(label: str, size: int, form: Form, field: str, unit: str = "", *, ran
     start = f"{label} " if label else ""
 
     def cell(item: Row) -> Line:
-        shown = item.figure(form(item.get(field)), field)
+        shown = item.figure(item.shown(form, field), field)
         return (Span(start, "label"), shown._replace(text=shown.text.rjust(size)), Span(unit, "muted"))
 
     return Column("", len(start) + size + len(unit), cell, rank=rank)

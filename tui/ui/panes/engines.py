@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
 from tui.model.units import DASH, count, ratio_as_percent, seconds
-from tui.ui.lines import Line, Span, cut, fit, left, narrow, width
+from tui.ui.lines import Line, Role, Span, cut, fit, narrow, width
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.engine_plots import plots
 from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row
 from tui.ui.table import Column, choose, head, noted, row
-from tui.ui.view import is_hot, urgent_first
+from tui.ui.view import TRANSIENT, is_hot, urgent_first
 from tui.ui.words import engine_name, engine_reason, model_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tui.model.readings import RankReading
+    from tui.model.readings import EngineReading, Missing, RankReading
     from tui.ui.view import View
 
 
@@ -97,7 +97,8 @@ def _line(chosen: Sequence[tuple[Column[Row], int]], item: Row, size: int) -> Li
         note = Span("reading…", "muted")
     elif not item.shows_figures or reading is None:
         seen = f"; last seen {seconds(status.age_s)} ago" if status.age_s is not None else ""
-        note = Span(engine_reason(status.reason, item.engine.url) + seen, "hot")
+        role: Role = "text" if item.verdict in TRANSIENT else "hot"  # one that loads may well refuse
+        note = Span(engine_reason(status.reason, item.engine.url) + seen, role)
     elif reading.reason is not None:
         note = Span(engine_reason(reading.reason, item.engine.url), "text")
     else:
@@ -145,11 +146,43 @@ def _details(item: Row, size: int) -> list[Line]:
         lines.append(_labelled("waiting for", [f"{narrow(why)} {count(n)}" for why, n in reasons], size))
     if len(reading.ranks) > 1:
         lines.append(_labelled("ranks", [_rank(rank) for rank in reading.ranks], size))
-    for missing in reading.missing:
-        enable = f" ({narrow(missing.enable)})" if missing.enable else ""
-        text = f"{left(narrow(missing.field), 18)} {narrow(missing.why)}{enable}"
-        lines.append(_labelled("not known", [text], size))
+    lines += [_labelled(label, texts, size) for label, texts in _facts(reading) if texts]
+    for (why, enable), fields in _by_reason(reading.missing).items():
+        bring = f" ({narrow(enable)})" if enable else ""
+        lines.append(_labelled("not known", [f"{', '.join(fields)}: {narrow(why)}{bring}"], size))
     return lines
+
+
+def _facts(reading: EngineReading) -> list[tuple[str, list[str]]]:
+    """What is told about few engines, or only at times."""
+    means = {name: getattr(reading, f"{name}_mean_s") for name in ("ttft", "itl", "tpot", "e2e", "queue")}
+    exact = [f"{name} {seconds(mean)}" for name, mean in means.items() if mean is not None]
+    state = [
+        f"{name} {form(value)}{unit}"
+        for name, form, value, unit in (
+            ("preempted", count, reading.preempted or None, ""),
+            ("drafts accepted", ratio_as_percent, reading.spec_accept_ratio, " %"),
+            ("503", ratio_as_percent, reading.http_503_ratio, " %"),
+            ("429", ratio_as_percent, reading.http_429_ratio, " %"),
+            ("a scrape takes", seconds, reading.scrape_s if reading.scrape_every_s else None, ""),
+            ("so one every", seconds, reading.scrape_every_s, ""),
+        )
+        if value is not None
+    ]
+    return [
+        (f"percentiles and means of {seconds(reading.latency_window_s)}:", exact),
+        ("ended/s", [f"{narrow(why)} {count(n)}" for why, n in sorted(reading.finish_reasons.items()) if n]),
+        ("rejected/s", [f"{narrow(why)} {count(n)}" for why, n in sorted(reading.rejections.items()) if n]),
+        ("also", [*state, *(["paused"] if reading.paused else [])]),
+    ]
+
+
+def _by_reason(missing: tuple[Missing, ...]) -> dict[tuple[str, str], list[str]]:
+    """Figures that are not known, by why and what would bring them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for gap in missing:
+        found.setdefault((gap.why, gap.enable), []).append(narrow(gap.field))
+    return found
 
 
 def _rank(rank: RankReading) -> str:
