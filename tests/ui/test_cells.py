@@ -29,7 +29,7 @@ class Pair:
     def show(self, frame: str) -> str:
         cells = self.parser.parse(frame)
         assert cells is not None
-        self.buffer.update(cells)
+        self.buffer.update(cells, WIDTH, HEIGHT)
         written = paint(self.buffer.changed(), self.parser.cursor, WIDTH)
         self._streams[0].feed(frame)
         self._streams[1].feed(written)
@@ -104,6 +104,16 @@ def test_after_forgetting_everything_is_written() -> None:
     pair.show(frame)
     pair.buffer.forget()
     assert "abc" in pair.show(frame)
+
+
+def test_a_frame_of_a_larger_terminal_leaves_nothing_in_the_last_column_or_row() -> None:
+    """In mid-resize one more frame of the old size comes; a terminal clamps what is outside to its edge."""
+    pair = Pair()
+    pair.show(at(0, 0, "0123456789ABCDEF") + at(HEIGHT + 2, 0, "below") + "\x1b[1;1H")
+    assert "CDEF" not in "".join(pair.less.display)
+    assert "below" not in "".join(pair.less.display)
+    pair.show(at(0, 0, "0123456789A ") + "\x1b[1;1H")
+    assert pair.less.display[0] == "0123456789A "
 
 
 def test_wide_characters_are_whole_and_followed_by_an_absolute_move() -> None:
