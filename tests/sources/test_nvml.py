@@ -465,8 +465,10 @@ def test_close_ends_the_session_and_a_read_begins_another(source: NvmlSource) ->
 
 def test_a_library_by_name_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INFERTOP_NVML_LIBRARY", str(tmp_path / "none.so"))
+    source = NvmlSource()
     with pytest.raises(SourceError) as caught:
-        NvmlSource().read()
+        source.read()
+    source.close()
     assert caught.value.reason == "no_driver"
     assert "INFERTOP_NVML_LIBRARY" in caught.value.detail
 

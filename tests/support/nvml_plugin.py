@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.fake_nvml import FakeNvml, NoCompilerError, build_library
+from tui.sources.nvml import side_lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,3 +56,9 @@ def nvml_here(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         pytest.fail("this process has loaded another libnvidia-ml.so.1 before the fake one")
     yield fake_nvml
     fake_nvml.heal()  # or threads that hang in a call would wait for ever
+
+
+@pytest.fixture
+def no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake needs no time between two samples of GPM."""
+    monkeypatch.setattr(side_lane, "GAP_S", 0.0)

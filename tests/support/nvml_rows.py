@@ -50,7 +50,11 @@ def places(folder: Path) -> Places:
 
 
 def make_source(
-    folder: Path, clock: Clock, *, patience_s: float = 5.0, wall: Callable[[], float] = time.time
+    folder: Path,
+    clock: Callable[[], float],
+    *,
+    patience_s: float = 5.0,
+    wall: Callable[[], float] = time.time,
 ) -> NvmlSource:
     """A source on a host of its own. It is patient, for the machine may be busy."""
     return NvmlSource(clock, expected=Expected(places(folder), clock, wall), patience_s=patience_s)
@@ -142,6 +146,13 @@ def read_until(
     return gpus
 
 
-def lanes() -> list[str]:
-    """Names of the threads that make NVML calls in this process."""
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("nvml")]
+class Lanes:
+    """Threads that have begun to make NVML calls in this process since this was made."""
+
+    def __init__(self) -> None:
+        self._before = frozenset(threading.enumerate())
+
+    def names(self) -> list[str]:
+        """Theirs, sorted: one entry for each that is alive."""
+        threads = frozenset(threading.enumerate()) - self._before
+        return sorted(thread.name for thread in threads if thread.name.startswith("nvml"))

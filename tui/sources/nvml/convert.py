@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tui.model.text import clean
-from tui.sources.nvml.errors import INVALID_ARGUMENT, UNKNOWN, NvmlCallError
+from tui.sources.nvml.errors import INVALID_ARGUMENT, NOT_SUPPORTED, UNKNOWN, NvmlCallError
 from tui.sources.nvml.processes import gpu_processes
 
 if TYPE_CHECKING:
@@ -162,24 +162,23 @@ def nvlink_data(answers: Any) -> Values:
 def nvlinks(call: CallNvml, handle: object) -> Values:
     """Links that there are, that are up, and the errors of all."""
     there = int(field(call(_FIELDS, handle, [_NVLINK_COUNT])[0]))
-    up = [link for link in range(there) if _is_up(call, handle, link)]
     if not there:
         return (0, 0, None)
+    up, unwired = [], 0
+    for link in range(there):
+        try:
+            if call("nvmlDeviceGetNvLinkState", handle, link) == 1:
+                up.append(link)
+        except NvmlCallError as error:
+            unwired += (
+                1  # a link that this board does not wire; if it is all of them, the question is at fault
+            )
+            if unwired == there or error.code not in (NOT_SUPPORTED, INVALID_ARGUMENT):
+                raise
     errors = _sum(call(_FIELDS, handle, list(_NVLINK_ERROR_TOTALS)))
     if errors is None and up:
         errors = _sum(call(_FIELDS, handle, [(kind, link) for link in up for kind in _NVLINK_LINK_ERRORS]))
     return (there, len(up), errors)
-
-
-def _is_up(call: CallNvml, handle: object, link: int) -> bool:
-    try:
-        return bool(call("nvmlDeviceGetNvLinkState", handle, link) == 1)
-    except NvmlCallError as error:
-        if (
-            error.reason == "not_supported" or error.code == INVALID_ARGUMENT
-        ):  # a link that this board does not wire
-            return False
-        raise
 
 
 def _sum(answers: Iterable[Any]) -> int | None:

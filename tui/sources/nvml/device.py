@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tui.sources.nvml.binding import CallNvml
     from tui.sources.nvml.mig import FoundInstance
 
+OPEN = "nvmlDeviceGetHandleByIndex"
+"""The first call to a device in a session; the driver may have to wake it."""
 SPREAD = 5
 """Over so many readings the seldom questions to a host's devices are spread."""
 
@@ -87,7 +89,7 @@ class Device:
     def _open(self, call: CallNvml) -> object:
         """NVML's handle, or why there is none: one device must not hide the others."""
         try:
-            handle: object = call("nvmlDeviceGetHandleByIndex", self.position)
+            handle: object = call(OPEN, self.position)
         except NvmlCallError as error:
             if error.code in LIBRARY_FATAL:
                 raise

@@ -101,6 +101,7 @@ class Expected:
         self._scan_due = float("-inf")
         self._cards: dict[str, Remembered] | None = None
         self._this_run: set[str] = set()
+        self._to_write: dict[str, Remembered] | None = None
         self._written: frozenset[str] = frozenset()
         self._write_due = float("-inf")
 
@@ -155,7 +156,7 @@ class Expected:
         return f"{when}, gone from the PCI bus" if Path(self.places.pci).is_dir() else when
 
     def remember(self, counted: Iterable[Seen]) -> None:
-        """Take down who is there, for the next run; on file when that has changed, or once an hour."""
+        """Take down who is there, for the next run; due on file when that has changed, or once an hour."""
         if self.places.state is None or self.places.contained:
             return
         now = self._wall()
@@ -170,13 +171,20 @@ class Expected:
             return
         for gone in [uuid for uuid, card in cards.items() if now - card.seen_at > FORGET_S]:
             del cards[gone]
+        self._to_write = dict(cards)
+        self._written = frozenset(uuids)
+        self._write_due = self._monotonic() + REWRITE_S
+
+    def store(self) -> None:
+        """Write what is due to the state file; may be on another thread, for a home may hang."""
+        cards, self._to_write = self._to_write, None
+        if cards is None or self.places.state is None:
+            return
         try:
             write(self.places.state, self._host, cards)
             self.notes = ()
         except OSError as error:
             self._note("cannot be written", error)
-        self._written = frozenset(uuids)
-        self._write_due = self._monotonic() + REWRITE_S
 
     def _remembered(self) -> dict[str, Remembered]:
         if self._cards is None:

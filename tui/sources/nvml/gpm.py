@@ -21,15 +21,15 @@ GAP_S = 0.12
 """The driver wants 100 ms between two samples."""
 _ENABLE = "Hopper or newer; or DCGM's profiling fields"
 
-_RATIO = 0.01
-_MIB_S = 1024.0 * 1024.0 / 1e6
+_PERCENT = 100.0
+_MIB_S = 1e6 / 1024.0**2
 
-# NVML_GPM_METRIC_*: number, field, and what makes its unit ours.
+# NVML_GPM_METRIC_*: number, field, and how much of its unit is one of ours.
 _METRICS: tuple[tuple[int, str, float], ...] = (
-    (2, "gpm_sm_active", _RATIO),
-    (3, "gpm_sm_occupancy", _RATIO),
-    (5, "gpm_tensor_active", _RATIO),
-    (10, "gpm_dram_active", _RATIO),
+    (2, "gpm_sm_active", _PERCENT),
+    (3, "gpm_sm_occupancy", _PERCENT),
+    (5, "gpm_tensor_active", _PERCENT),
+    (10, "gpm_dram_active", _PERCENT),
     (20, "pcie_tx_mb_s", _MIB_S),
     (21, "pcie_rx_mb_s", _MIB_S),
     (60, "nvlink_rx_mb_s", _MIB_S),
@@ -55,13 +55,13 @@ class Gpm:
         self._request: Any = None
         self._last: Any = None
         self._spare: Any = None
-        self._at: float | None = None
+        self._sampled = False
         self._due = float("-inf")
 
     @property
     def waits(self) -> bool:
         """It has one sample and no figure yet."""
-        return self._at is not None and not self.values
+        return self._sampled and not self.values and not self.missing
 
     def ask(self, call: CallNvml, handle: object, now: float) -> None:
         """Take a sample and make figures of it and the one before.
@@ -73,13 +73,12 @@ class Gpm:
             return
         try:
             self._sample(call, handle)
-            if self._at is not None:
-                self._figures(call)
+            before, self._sampled = self._sampled, True
             self._last, self._spare = self._spare, self._last
-            self._at = now
+            if before:
+                self._figures(call)
             self.missing = ()
         except NvmlCallError as error:
-            self._at = None
             self.values = {}
             if error.code in LIBRARY_FATAL or error.code in DEVICE_FATAL:
                 raise
@@ -91,7 +90,8 @@ class Gpm:
         for sample in (self._last, self._spare):
             if sample is not None:
                 call("nvmlGpmSampleFree", sample)
-        self._last = self._spare = self._at = None
+        self._last = self._spare = None
+        self._sampled = False
 
     def _sample(self, call: CallNvml, handle: object) -> None:
         if self._request is None:
@@ -110,11 +110,11 @@ class Gpm:
 
     def _figures(self, call: CallNvml) -> None:
         request = self._request
-        request.sample1, request.sample2 = self._last, self._spare
+        request.sample1, request.sample2 = self._spare, self._last
         call("nvmlGpmMetricsGet", request)
         values = {}
-        for place, (_, field, factor) in enumerate(_METRICS):
+        for place, (_, field, unit) in enumerate(_METRICS):
             metric = request.metrics[place]
             if metric.nvmlReturn == 0 and metric.value == metric.value:  # NaN is unknown, too
-                values[field] = metric.value * factor
+                values[field] = metric.value / unit
         self.values = values

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from tui.model.text import clean
-from tui.sources.nvml.device import Device
+from tui.sources.nvml.device import OPEN, Device
 from tui.sources.nvml.errors import NvmlCallError
 from tui.sources.nvml.lanes import Sweep
 
@@ -78,10 +78,15 @@ class Round:
         self.sweep: Sweep[Device] | None = None
         """The pass over the devices; None before it has begun."""
         self._session = session
-        self._lane = lane
+        self.lane = lane
         self._now = now
         self._skip = skip
         self._error: Exception | None = None
+
+    @property
+    def opening(self) -> bool:
+        """It begins the session, or looks at a device for the first time."""
+        return self.sweep is None or self.lane.doing == OPEN
 
     def start(self, ending: SideLane | None = None) -> None:
         """Start it on its lane.
@@ -89,12 +94,12 @@ class Round:
         Args:
             ending: the slow lane, which must be quiet: the session is ended first and a new one begun.
         """
-        self._lane.start(lambda: self._run(ending))
+        self.lane.start(lambda: self._run(ending))
 
     def take_over(self, devices: Collection[Device]) -> None:
         """Start on what another round has left."""
         self.sweep = Sweep(devices)
-        self._lane.start(lambda: self._run(None))
+        self.lane.start(lambda: self._run(None))
 
     def finish(self) -> None:
         """After its end: raise what it raised."""
@@ -105,10 +110,10 @@ class Round:
         try:
             if self.sweep is None:
                 if ending is not None:
-                    self._session.end(self._lane, ending)
-                self._session.ready(self._lane, keep=bool(self._skip))
+                    self._session.end(self.lane, ending)
+                self._session.ready(self.lane, keep=bool(self._skip))
                 self.sweep = Sweep(device for device in self._session.devices if device not in self._skip)
-            call = self._session.binding.calls(self._lane)
+            call = self._session.binding.calls(self.lane)
             while (device := self.sweep.take()) is not None:
                 device.read(call, self._now)
         except Exception as error:  # noqa: BLE001  # raised by ``finish``, on the thread that reads

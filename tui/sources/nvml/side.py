@@ -71,30 +71,30 @@ class SideDevice:
         """One pass.
 
         Raises:
-            NvmlCallError: NVML as a whole cannot be asked.
+            NvmlCallError: NVML as a whole cannot be asked, as the look for Xids has found.
         """
         self._events.look(call, self._handle, now)
         if not self.figures:
             self.found = None
             return
-        failure: NvmlCallError | None = None
         try:
             self._ask_gpm(call, now)
             self._usage.ask(call, self._handle, now)
+            failure = self._answers.ask(call, self._handle, now)
         except NvmlCallError as error:
             failure = error
-        failure = failure or self._answers.ask(call, self._handle, now)
         if failure is None:
             self.found = self._put_together(now)
         else:
-            why = tuple(missing(name, failure) for name in SIDE_FIELDS)
-            self.found = SideFound(now, missing=(*why, *self._events.missing))
+            self._lose(failure, now)
 
     def again(self, call: CallNvml, now: float) -> None:
         """The second sample of GPM."""
-        with contextlib.suppress(NvmlCallError):  # the next pass will say so
+        try:
             self._ask_gpm(call, now)
             self.found = self._put_together(now)
+        except NvmlCallError as error:
+            self._lose(error, now)
 
     def close(self, call: CallNvml) -> None:
         """Give everything back."""
@@ -114,6 +114,11 @@ class SideDevice:
                 self._instances[number] = Gpm(self._binding, number)
         for gpm in self._all_gpm():
             gpm.ask(call, self._handle, now)
+
+    def _lose(self, failure: NvmlCallError, now: float) -> None:
+        """The device cannot be asked any further."""
+        why = tuple(missing(name, failure) for name in SIDE_FIELDS)
+        self.found = SideFound(now, missing=(*why, *self._events.missing))
 
     def _put_together(self, now: float) -> SideFound:
         values: dict[str, Any] = {} if self._instances else dict(self._gpm.values)

@@ -48,12 +48,13 @@ class SideLane:
             return f"stuck: {self.lane.stuck()}"
         return self._failure
 
-    def begin(self, devices: Sequence[Device], held: Collection[Device]) -> None:
+    def begin(self, devices: Sequence[Device], held: Collection[Device], chore: Callable[[], None]) -> None:
         """Start a pass, if the last one has ended.
 
         Args:
             devices: all devices, just asked.
             held: those that hold a call of another lane; they are left alone.
+            chore: done after the pass; it may take long, too.
         """
         if self.lane.busy:
             return
@@ -71,7 +72,7 @@ class SideLane:
         sweep = self._sweep = Sweep(side for device, side in self._devices.items() if device not in held)
         self._hurry.clear()
         now = self._monotonic()
-        self.lane.start(lambda: self._pass(sweep, gone, now))
+        self.lane.start(lambda: self._pass(sweep, gone, chore, now))
 
     def quiet(self, seconds: float) -> bool:
         """End the pass early; whether it has ended within so long."""
@@ -86,7 +87,9 @@ class SideLane:
         for side in devices.values():
             side.close(call)
 
-    def _pass(self, sweep: Sweep[SideDevice], gone: list[SideDevice], now: float) -> None:
+    def _pass(
+        self, sweep: Sweep[SideDevice], gone: list[SideDevice], chore: Callable[[], None], now: float
+    ) -> None:
         call = self._binding.calls(self.lane)
         try:
             for side in gone:
@@ -99,6 +102,9 @@ class SideLane:
                 for side in waiting:
                     side.again(call, now)
             self._failure = ""
+            self.lane.doing, self.lane.since = "the state file", self._monotonic()
+            chore()
+            self.lane.doing = ""
         except NvmlCallError as error:
             self._failure = f"{error.reason}: {error}"
         except Exception as error:  # noqa: BLE001  # a bug here must cost neither the thread nor the fast figures

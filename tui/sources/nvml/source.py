@@ -27,8 +27,11 @@ RECOVER_MAX_S = 300.0
 """A lost or broken device often comes back only in a new session. One is begun after 30 s, then after twice
 as long up to 300 s: it may cost a second for each device that nobody else holds open."""
 PATIENCE_S = 1.0
-"""A device that has not answered for so long is left to the thread that hangs in it. Without persistence mode
-the first call to a card takes about that long."""
+"""A device that has not answered for so long is left to the thread that hangs in it."""
+OPENING_S = 5.0
+"""As long for its first call in a session: without persistence mode that takes a second or two for each."""
+OPENING_FACTOR = 0.8
+"""Of the patience: how much longer a reading waits while devices are opened."""
 
 
 class NvmlSource:
@@ -58,9 +61,12 @@ class NvmlSource:
         self._expected = expected or Expected(places_of_this_host(), monotonic)
         self._session = Session(Binding(monotonic))
         self._cards = Cards(self._expected, visibility(self._expected.places.proc))
-        self._lanes = (Lane("nvml 1", monotonic), Lane("nvml 2", monotonic))
+        self.lanes = (Lane("nvml 1", monotonic), Lane("nvml 2", monotonic))
+        """The threads of the figures that each reading asks for."""
         self._held: dict[Lane, Device] = {}
+        self._unfinished: Round | None = None
         self._side = SideLane(self._session.binding, monotonic)
+        self.slow_lane = self._side.lane
         self._renew = False
         self._recover_at: float | None = None
         self._recover_delay_s = RECOVER_FIRST_S
@@ -83,57 +89,63 @@ class NvmlSource:
         held = {device: lane.stuck() for lane, device in self._held.items() if lane.busy}
         devices = self._session.devices
         rows = self._cards.rows(devices, held, self._side.of, self._side.problem(), now)
-        self._side.begin(devices, held)
+        self._side.begin(devices, held, self._expected.store)
         self._plan_recovery(rows, now)
         return GpuSet(rows, self._session.driver_version, self._expected.others(), self._expected.notes)
 
     def close(self) -> None:
         """End the session with the driver, unless a call hangs in it."""
         self._renew = False
-        quiet = self._side.quiet(self._patience_s) and not any(lane.busy for lane in self._lanes)
+        quiet = self._side.quiet(self._patience_s) and not any(lane.busy for lane in self.lanes)
         if quiet and self._session.binding.initialised:
-            self._session.end(self._lanes[0], self._side)
-        for lane in (*self._lanes, self._side.lane):
+            self._session.end(self.lanes[0], self._side)
+        for lane in (*self.lanes, self._side.lane):
             lane.stop()
 
     def _ask(self, now: float) -> None:
         """Have each device asked that holds no call; one that does not answer in time is left behind."""
         self._held = {lane: device for lane, device in self._held.items() if lane.busy}
-        free = [lane for lane in self._lanes if not lane.busy]
-        if len(free) + len(self._held) < len(self._lanes) or not free:
-            raise self._stuck()
-        first = Round(self._session, free[0], now, tuple(self._held.values()))
-        first.start(self._side if self._may_renew(now) else None)
-        in_time = free[0].wait(self._patience_s)
-        if not in_time and first.sweep is None:  # beginning a session may take longer
-            in_time = free[0].wait(1.5 * self._patience_s)
+        begun, self._unfinished = self._unfinished, None
+        if begun is None:
+            lane = next((lane for lane in self.lanes if not lane.busy), None)
+            if lane is None:
+                raise self._stuck()
+            begun = Round(self._session, lane, now, tuple(self._held.values()))
+            begun.start(self._side if self._may_renew(now) else None)
+        in_time = begun.lane.wait(self._patience_s)
+        if not in_time and begun.opening:
+            in_time = begun.lane.wait(OPENING_FACTOR * self._patience_s)
+            if not in_time and (begun.sweep is None or self._monotonic() - begun.lane.since < OPENING_S):
+                self._unfinished = begun  # it may be the first to look at these cards, and that takes long
+                raise self._stuck()
         if in_time:
-            first.finish()
+            begun.finish()
         else:
-            self._leave_behind(first, free, now)
+            self._leave_behind(begun, now)
 
-    def _leave_behind(self, first: Round, free: list[Lane], now: float) -> None:
-        """Leave a device to the lane that hangs in it, and have the others asked by the next lane."""
-        held, rest = first.sweep.give_up() if first.sweep is not None else (None, [])
-        if held is None:
+    def _leave_behind(self, begun: Round, now: float) -> None:
+        """Leave a device to the lane that hangs in it, and have the others asked by the other lane."""
+        held, rest = begun.sweep.give_up() if begun.sweep is not None else (None, [])
+        other = next((lane for lane in self.lanes if not lane.busy), None)
+        if held is None or other is None:
+            if held is not None:
+                self._held[begun.lane] = held
             raise self._stuck()
-        self._held[free[0]] = held
-        if len(free) < 2:
-            raise self._stuck()
-        second = Round(self._session, free[1], now, ())
+        self._held[begun.lane] = held
+        second = Round(self._session, other, now, ())
         second.take_over(rest)
-        if not free[1].wait(self._patience_s):
+        if not other.wait(self._patience_s):
             assert second.sweep is not None  # ``take_over`` has set it
             also_held, _ = second.sweep.give_up()
             if also_held is not None:
-                self._held[free[1]] = also_held
+                self._held[other] = also_held
             raise self._stuck()
         second.finish()
 
     def _stuck(self) -> SourceError:
         """Nothing more can be asked before a call returns."""
         words = []
-        for lane in self._lanes:
+        for lane in self.lanes:
             if lane.busy:
                 device = self._held.get(lane)
                 words.append(lane.stuck() + (f" (GPU {device.position})" if device is not None else ""))
@@ -142,7 +154,7 @@ class NvmlSource:
     def _may_renew(self, now: float) -> bool:
         """Whether a new session is due and can be begun: it cannot while a call hangs in this one."""
         due = self._renew or (self._recover_at is not None and now >= self._recover_at)
-        if not due or any(lane.busy for lane in self._lanes) or not self._side.quiet(self._patience_s):
+        if not due or any(lane.busy for lane in self.lanes) or not self._side.quiet(self._patience_s):
             return False
         self._renew = False
         self._recover_at = None

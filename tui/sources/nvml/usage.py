@@ -41,7 +41,6 @@ class ProcessUsage:
         """
         if now < self._due:
             return
-        self._due = now + PERIOD_S
         newest: dict[int, tuple[int, float, float]] = {}
         try:
             for sample in call("nvmlDeviceGetProcessUtilization", handle, self._seen_us):
@@ -58,6 +57,7 @@ class ProcessUsage:
                 self.missing = (why,)
                 self._due = now + (RETRY_LASTING_S if error.code in LASTING else RETRY_ERROR_MAX_S)
                 return
+        self._due = now + PERIOD_S
         self.missing = ()
         self.by_pid = {pid: (sm, memory) for pid, (_, sm, memory) in newest.items()}
         self._seen_us = max((stamp for stamp, _, _ in newest.values()), default=self._seen_us)
