@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import operator
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,3 +112,21 @@ def test_calm_cases_are_not_called_sick_when_a_figure_is_missing() -> None:
     ]
     # a stale gauge is told from a hang by a request that is served, and by nothing else
     assert {(name, where) for name, where, _ in wrong} <= {("H05", "probes.generate"), ("H05", "probes")}
+
+
+HOLDS = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+
+
+@pytest.mark.parametrize("case", ALL, ids=[case["id"] for case in ALL])
+def test_what_evidence_says_of_figure_and_threshold_is_true(case: dict[str, Any]) -> None:
+    for found in classify(case, LIMITS, SLO)["evidence"]:
+        value, limit, comparison = found["value"], found["threshold"], found["comparison"]
+        if comparison and isinstance(value, float | int) and isinstance(limit, float | int):
+            assert HOLDS[comparison](value, limit), found

@@ -70,18 +70,21 @@ def severity(name: str) -> int:
     return _WORST_FIRST.index(name) if name in _WORST_FIRST else len(_WORST_FIRST)
 
 
-def headline(view: View) -> Verdict | None:
-    """The verdict that the eye must find: the worst; of equals an engine's before the host's."""
+def ranked(view: View) -> list[Verdict]:
+    """Every verdict, worst first; of equals an engine's before the host's."""
     verdicts = view.judgement.verdicts
-    if not verdicts:
-        return None
-    return min(verdicts, key=lambda verdict: (severity(verdict.verdict), verdict.scope == "host"))
+    return sorted(verdicts, key=lambda verdict: (severity(verdict.verdict), verdict.scope == "host"))
+
+
+def headline(view: View) -> Verdict | None:
+    """The verdict that the eye must find."""
+    return next(iter(ranked(view)), None)
 
 
 def others(view: View) -> list[Verdict]:
-    """The verdicts that are not the headline, worst first."""
-    first = headline(view)
-    return sorted((v for v in view.judgement.verdicts if v is not first), key=lambda v: severity(v.verdict))
+    """The verdicts that are not the headline, worst first; the host's only where no engine has the same."""
+    of_engines = {v.verdict for v in view.judgement.verdicts if v.scope != "host"}
+    return [v for v in ranked(view)[1:] if v.scope != "host" or v.verdict not in of_engines]
 
 
 def urgent_first(view: View) -> list[EngineView]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
@@ -23,13 +25,29 @@ P = ParamSpec("P")
 def _line(
     make: Callable[Concatenate[Signals, P], Evidence | None],
 ) -> Callable[Concatenate[Signals, P], Evidence | None]:
-    """Lines are made only for the outcomes that are shown: ranking them all needs none."""
+    """Lines are made only for the outcomes that are shown: ranking them all needs none.
+
+    What a line says of figure and threshold is made true here, whatever the rule that asked for it:
+    the same figure is evidence for one verdict above its limit and for another below it.
+    """
 
     @wraps(make)
     def made(s: Signals, /, *args: P.args, **kwargs: P.kwargs) -> Evidence | None:
-        return make(s, *args, **kwargs) if s.explaining else None
+        found = make(s, *args, **kwargs) if s.explaining else None
+        return None if found is None else _true(found)
 
     return made
+
+
+_HOLDS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_OPPOSITE = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
+
+
+def _true(found: Evidence) -> Evidence:
+    value, limit, holds = found.value, found.threshold, _HOLDS.get(found.comparison)
+    if holds is None or not isinstance(value, float | int) or not isinstance(limit, float | int):
+        return found
+    return found if holds(value, limit) else replace(found, comparison=_OPPOSITE[found.comparison])
 
 
 # ---------------------------------------------------------------------------------------- engine
@@ -43,7 +61,7 @@ def running(s: Signals) -> Evidence | None:
     text = f"running {count(s.running)}"
     if s.seats is None:
         return Evidence("running", s.running, text=text)
-    return Evidence("running", s.running, "", "=", s.seats, f"{text} of {count(s.seats)} seats")
+    return Evidence("running", s.running, "", ">=", s.seats, f"{text} of {count(s.seats)} seats")
 
 
 @_line
