@@ -8,7 +8,7 @@ from tui.model.units import DASH, count
 from tui.ui.lines import Line, Role, Span, fit, left, narrow, width, wrap
 from tui.ui.marks import badge, finding_line
 from tui.ui.panes.past import strip
-from tui.ui.view import QUIET, headline, others
+from tui.ui.view import QUIET, headline, ranked
 from tui.ui.words import READING, SHORT_VERDICTS, elapsed, scope_name
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ LABEL = 11
 
 def body(view: View, size: int) -> list[Line]:
     """As many lines as it takes: the pane scrolls."""
-    main = headline(view)
-    if main is None:
+    verdicts = ranked(view)
+    if not verdicts:
         return [(Span(READING, "muted"),)]
     lines: list[Line] = []
-    for verdict in (main, *others(view)):
+    for verdict in verdicts:
         lines += [*_verdict(view, verdict, size), ()]
     if view.judgement.findings:
         lines.append((Span("findings", "label"),))
