@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -64,3 +65,18 @@ def test_units_scale() -> None:
     assert units.gib(73830.4) == "72.1"
     assert units.ratio_as_percent(0.253968) == "25"
     assert units.percent(None) == units.gib(None) == units.ratio_as_percent(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("text", "side", "shown"),
+    [
+        ("25ms", "<", "<25ms"),
+        ("80s", ">", ">80s"),
+        ("0.25s", "<", "<.25s"),
+        ("9.9s", ">", ">9.9s"),
+        ("3ms", "", "3ms"),
+    ],
+)
+def test_a_bound_is_marked_and_no_wider(text: str, side: Literal["", "<", ">"], shown: str) -> None:
+    assert units.bounded(text, side) == shown
+    assert len(shown) <= 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 DASH = "–"
 
@@ -61,6 +62,13 @@ def seconds(value: float | None) -> str:
     if value < 99.5 * 3600:
         return f"{value / 3600:.1f}h"
     return f"{value / 86400:.0f}d"
+
+
+def bounded(text: str, side: Literal["", "<", ">"]) -> str:
+    """A formatted figure of which only a bound is known, no longer than others: ``<25ms``, ``>.25s``."""
+    if not side:
+        return text
+    return f"{side}{text.removeprefix('0') if text.startswith('0.') else text}"
 
 
 def megabytes_per_s(value: float | None) -> str:

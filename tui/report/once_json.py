@@ -35,6 +35,10 @@ _ENGINE_KEYS = (
     "preemptions_per_s", "prefix_hit_ratio", "evictions_per_s", "ttft_p50_s", "ttft_p95_s", "ttft_p99_s",
     "itl_p50_s", "itl_p95_s", "e2e_p95_s", "queue_p95_s", "gen_tok_s", "prompt_tok_s", "req_s",
     "http_503_ratio", "error_ratio", "max_num_seqs", "since_last_step_s",
+    "scrape_s", "scrape_every_s", "ttft_mean_s", "itl_mean_s", "itl_p99_s", "tpot_p50_s", "tpot_p95_s",
+    "tpot_p99_s", "tpot_mean_s", "e2e_p50_s", "e2e_p99_s", "e2e_mean_s", "queue_p50_s", "queue_p99_s",
+    "queue_mean_s", "http_429_ratio", "preempted", "spec_accept_ratio", "spec_accept_length", "stalled_s",
+    "stalled_scrapes", "asleep", "paused", "restarts",
 )  # fmt: skip
 
 
@@ -149,8 +153,18 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "latency_window_s": _plain(figures.latency_window_s),
         **{key: _plain(getattr(figures, key)) for key in _ENGINE_KEYS if key != "waiting_by_reason"},
         "waiting_by_reason": _plain(dict(figures.waiting_by_reason)),
+        "finish_reasons": _plain(dict(figures.finish_reasons)),
+        "rejections": _plain(dict(figures.rejections)),
+        "bounds": dict(figures.bounds),
+        "started_at": None if figures.started_at is None else instant(figures.started_at),
         "ranks": [
-            {"rank": r.rank, "running": r.running, "waiting": r.waiting, "kv_usage": _plain(r.kv_usage)}
+            {
+                "rank": r.rank,
+                "running": r.running,
+                "waiting": r.waiting,
+                "kv_usage": _plain(r.kv_usage),
+                "stalled_s": _plain(r.stalled_s),
+            }
             for r in figures.ranks
         ],
         "missing": [dataclasses.asdict(m) for m in figures.missing],

@@ -11,6 +11,7 @@ from tui.model.status import SourceState
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tui.model.readings import EngineReading
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.status import SourceStatus
     from tui.model.verdicts import Judgement, Verdict
@@ -97,7 +98,7 @@ def _engines(snapshot: HostSnapshot) -> list[str]:
         ["engine", "model", "run", "wait", "kv %", "hit %", "ttft p95", "itl p95", "tok/s", "req/s", "state"]
     ]
     rows += [_engine(view) for view in snapshot.engines]
-    return table(rows, left=2)
+    return [*table(rows, left=2), *(line for view in snapshot.engines for line in _below(view))]
 
 
 def _engine(view: EngineView) -> list[str]:
@@ -114,12 +115,39 @@ def _engine(view: EngineView) -> list[str]:
         units.count(reading.waiting),
         units.ratio_as_percent(reading.kv_usage),
         units.ratio_as_percent(reading.prefix_hit_ratio),
-        units.seconds(reading.ttft_p95_s),
-        units.seconds(reading.itl_p95_s),
+        _latency(reading, "ttft_p95_s"),
+        _latency(reading, "itl_p95_s"),
         units.count(reading.gen_tok_s),
         units.count(reading.req_s),
         reading.detail or reading.reason or "ok",
     ]
+
+
+def _latency(reading: EngineReading, field: str) -> str:
+    return units.bounded(units.seconds(getattr(reading, field)), reading.bounds.get(field, ""))
+
+
+def _below(view: EngineView) -> list[str]:
+    """Exact means with the window of all latencies, and what would bring what a verdict needs."""
+    reading = view.engine.reading
+    if reading is None or view.engine.status.state is SourceState.FAILED:
+        return []
+    lines = []
+    means = {name: getattr(reading, f"{name}_mean_s") for name in ("ttft", "itl", "tpot", "e2e", "queue")}
+    exact = "  ".join(f"{name} {units.seconds(mean)}" for name, mean in means.items() if mean is not None)
+    if exact:
+        window = units.seconds(reading.latency_window_s)
+        lines.append(f"  {view.url} percentiles of the last {window}, means of the same: {exact}")
+    wanted: dict[str, list[str]] = {}
+    for gap in reading.missing:
+        if gap.field in _NEEDED and gap.enable:
+            wanted.setdefault(f"{gap.why}: {gap.enable}", []).append(gap.field)
+    return lines + [f"  {view.url} without {', '.join(fields)}: {how}" for how, fields in wanted.items()]
+
+
+_NEEDED = frozenset(
+    ("running", "waiting", "kv_usage", "ttft_p95_s", "itl_p95_s", "gen_tok_s", "since_last_step_s")
+)
 
 
 def _host(snapshot: HostSnapshot) -> list[str]:

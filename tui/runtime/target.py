@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 
 SCRAPE_DEADLINE_S = 5.0
 """A busy API server answers late (4.3 s seen on a healthy one); the reading is stale long before."""
+
+SCRAPING_SHARE = 0.2
+"""A server whose scrapes take long is scraped less often: they keep it busy for no more of the time."""
+SLOWEST_S = 15.0
+TOO_LARGE_S = 30.0
+"""Until a body is read again that was too large: it will hardly have shrunk, and costs both sides much."""
 
 
 class WatchedEngine:
@@ -56,10 +64,13 @@ class WatchedEngine:
         self._probes: list[Poller[ProbeReading]] = []
         self._probe_tasks: list[asyncio.Task[None]] = []
         self._served_last: float | None = None
+        self._asked_interval = interval
+        self._took: deque[float] = deque(maxlen=3)
+        self._too_large = False
         self.scrape: Poller[EngineReading] = Poller(
             sources.engine(target),
             clock,
-            interval,
+            self._interval,
             deadline_s=SCRAPE_DEADLINE_S,
             on_reading=self._on_reading,
             backoff=backoff,
@@ -83,6 +94,9 @@ class WatchedEngine:
         if reading is not None and reading.max_num_seqs is None and (seats := _seats(args)) is not None:
             missing = tuple(m for m in reading.missing if m.field != "max_num_seqs")
             reading = dataclasses.replace(reading, max_num_seqs=seats, missing=missing)
+            observed = dataclasses.replace(observed, reading=reading)
+        if reading is not None and (every := self._interval()) > self._asked_interval():
+            reading = dataclasses.replace(reading, scrape_every_s=every)
             observed = dataclasses.replace(observed, reading=reading)
         probes = tuple(
             dataclasses.replace(found.reading, age_s=found.status.age_s)
@@ -110,8 +124,24 @@ class WatchedEngine:
 
     def _on_reading(self, reading: EngineReading) -> None:
         self._served_last = self._clock.monotonic()
+        self._too_large = reading.reason == "too_large"
+        if reading.scrape_s is not None:
+            self._took.append(reading.scrape_s)
         if reading.engine is not None and reading.engine != self._kind:
             self._start_probes(reading.engine)
+
+    def _interval(self) -> float:
+        """Seconds between scrapes: what was asked for, or more where a scrape takes long or is in vain.
+
+        A one-shot run has a fixed number of scrapes to make, so it keeps to what was asked for.
+        """
+        asked = self._asked_interval()
+        if not self._backoff:
+            return asked
+        if self._too_large:
+            return max(asked, TOO_LARGE_S)
+        usual = statistics.median(self._took) if self._took else 0.0
+        return max(asked, min(SLOWEST_S, usual / SCRAPING_SHARE))
 
     def _start_probes(self, kind: EngineKind) -> None:
         if self._probes:  # another engine took the port: its routes are others
@@ -126,7 +156,8 @@ class WatchedEngine:
                 plan.source,
                 self._clock,
                 partial(float, plan.period_s),
-                deadline_s=plan.timeout_s + 1.0,  # the probe's own timeout comes first and is a result
+                # the probe's own timeout comes first and is a result; the rest is for a cold start
+                deadline_s=plan.timeout_s + 3.0,
                 backoff=False,  # a probe keeps its phase whatever it meets, as the kubelet's does
             )
             self._probes.append(poller)

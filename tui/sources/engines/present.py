@@ -66,9 +66,11 @@ class Present:
         """Requests that wait, by why."""
         source = self._table.gauges.get("waiting_by_reason")
         found = {} if source is None else by_label(self._samples, source, "reason", "")
+        mandatory = self._table.queues.keys() - self._table.optional_queues
         for reason, queue in (*self._table.queues.items(), *self._table.also_waiting.items()):
-            if ranks := self._by_rank(queue):
-                found[reason] = sum(ranks.values())
+            count = sum(self._by_rank(queue).values())
+            if count > 0 or (reason in mandatory and self._by_rank(queue)):
+                found[reason] = count
         return {clean(reason, 40): count for reason, count in found.items()}
 
     def kv_usage(self) -> ByRank:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from tui.sources.engines.table import EngineTable, Hint, Source, counter
 
 _LIVE = ("sglang:realtime_tokens_total",)
+_OFF = Hint("no /metrics", "restart with --enable-metrics")
 _RANK = ("pp_rank", "tp_rank", "moe_ep_rank")
 
 SGLANG = EngineTable(
     engine="sglang",
     path="/metrics",
     own=("sglang_", "loads_"),
-    off=Hint("no /metrics", "restart with --enable-metrics"),
+    off=_OFF,
+    absent=_OFF,
     rank_label="dp_rank",
     gauges={
         "running": Source(("loads:num_running_reqs", "sglang:num_running_reqs")),
@@ -82,7 +84,7 @@ SGLANG = EngineTable(
         ("grammar", "prefill_bootstrap", "decode_prealloc", "decode_transfer", "decode_retracted")
     ),
     finish_reasons=(
-        (counter("sglang:num_requests"), "=finished"),
+        (counter("sglang:num_requests"), "=processed"),
         (counter("sglang:num_aborted_requests", zero_with=("sglang:num_grammar_queue_reqs",)), "=abort"),
     ),
     replica_labels=_RANK,

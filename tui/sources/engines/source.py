@@ -197,11 +197,8 @@ class EngineSource:
         self, identity: Identity, reason: Reason, detail: str, enable: str = ""
     ) -> EngineReading:
         table = TABLES[identity.engine]
-        if reason == "404":
-            detail, enable = (
-                f"{detail}: {table.off.why}" if table.off.why not in detail else detail,
-                table.off.enable,
-            )
+        if reason == "404" and table.absent is not None:
+            enable = table.absent.enable
         return EngineReading(
             url=self._target.url,
             engine=identity.engine,

@@ -101,6 +101,8 @@ class EngineTable:
     """Beginnings of the canonical names that are the engine's own: without any its statistics are off."""
     off: Hint
     """What that means."""
+    absent: Hint | None
+    """What it means that ``path`` is not there; None where that has no reason of the engine's own."""
     rank_label: str
     gauges: Mapping[str, Source]
     """``running``, ``waiting``, ``waiting_by_reason`` (by the label ``reason``), ``kv_usage`` or, where that

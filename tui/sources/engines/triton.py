@@ -21,6 +21,7 @@ TRITON = EngineTable(
     path="/metrics",
     own=("nv_",),
     off=Hint("no nv_inference family: no model is loaded", "load a model"),
+    absent=None,
     rank_label="model",
     gauges={
         "running": Source((f'{_REQUESTS}{{request_type="scheduled"}}',)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tui.sources.engines.table import EngineTable, Hint, Source, counter
 
+_ENABLE = "restart with return_perf_metrics: true in the --config file"
 _FULL = "TensorRT-LLM 1.3"
 _ERRORS_SINCE = ("trtllm_prompt_cached_tokens_total",)
 _BASIC = (
@@ -19,7 +20,8 @@ TRTLLM = EngineTable(
     engine="trtllm",
     path="/prometheus/metrics",
     own=("trtllm_", *_BASIC),
-    off=Hint("no /prometheus/metrics", "restart with return_perf_metrics: true in the --config file"),
+    off=Hint("no family of its own in /prometheus/metrics", _ENABLE),
+    absent=Hint("no /prometheus/metrics", _ENABLE),
     rank_label="rank",
     gauges={
         "running": Source(("trtllm_num_requests_running",), since=_FULL),

@@ -12,6 +12,7 @@ VLLM = EngineTable(
     path="/metrics",
     own=("vllm_",),
     off=Hint("no vllm: family in /metrics", "restart without --disable-log-stats"),
+    absent=None,
     rank_label="engine",
     gauges={
         "running": Source(("vllm:num_requests_running",)),

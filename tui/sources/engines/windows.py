@@ -13,7 +13,7 @@ from tui.model.text import clean
 from tui.sources.engines.samples import select
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tui.exposition.parse import Series
     from tui.sources.engines.samples import Sample, Samples
@@ -27,9 +27,11 @@ _RESTART_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """At one scrape: what everything grew by since the first one."""
+    """At one scrape: what everything grew by since the first one, lost or not."""
 
     at: float
+    present: frozenset[str]
+    """Counters and histograms that the scrape has."""
     counters: Mapping[str, float]
     words: Mapping[str, Mapping[str, float]]
     buckets: Mapping[str, Mapping[float, float]]
@@ -40,7 +42,8 @@ class Windows:
     """Differences over time. A counter that fell is a restart: everything starts anew from that scrape.
 
     Growth is followed series by series: one that is missing from a scrape makes nothing fall and nothing
-    jump when it is back, and one that is new in a known family began at 0 (a first error, say).
+    jump when it is back, and one that is new began at 0 (many do not exist before their first event), unless
+    its quantity had another name until then.
 
     Args:
         table: names the counters and histograms.
@@ -56,6 +59,7 @@ class Windows:
         counters = [name for source in self._sources for name in source.samples]
         self._monotonic = tuple(dict.fromkeys((*counters, *(f"{name}_bucket" for name in histograms))))
         self._followed = (*self._monotonic, *(f"{name}_sum" for name in histograms))
+        self._others = _other_names(self._sources, table.histograms.values())
         self._started: float | None = None
         self._forget()
 
@@ -73,19 +77,20 @@ class Windows:
             self._forget()
         self._started = started
         grown = self._growth(samples)
-        self._expect_firsts(samples)
-        counters = {
-            name: self._counter(name, source, found, grown)
-            for name, source in self._table.counters.items()
-            if (found := select(samples, source)) is not None
-        }
-        buckets: dict[str, dict[float, float]] = {}
+        present: set[str] = set()
+        for name, source in self._table.counters.items():
+            if (found := select(samples, source)) is not None:
+                present.add(name)
+                self._count(name, source, found, grown)
         for name, source in self._table.histograms.items():
             base = next((one for one in source.samples if f"{one}_bucket" in samples), None)
             if base is not None:
-                buckets[name] = self._histogram(name, source, base, samples, grown)
+                present.add(name)
+                self._observe(name, source, base, samples, grown)
         words = {name: self._words_of(name, pairs, samples, grown) for name, pairs in self._by_word.items()}
-        self._steps.append(_Step(at, counters, words, buckets, dict(self._sums)))
+        self._steps.append(
+            _Step(at, frozenset(present), dict(self._counters), words, dict(self._buckets), dict(self._sums))
+        )
         self._bases.clear()
         # the scrape before this one is kept however old it is: anything takes two
         while len(self._steps) > 2 and at - self._steps[0].at > LATENCY_WINDOW_S:
@@ -97,17 +102,12 @@ class Windows:
         base = self._base(window_s)
         return None if base is None else self._steps[-1].at - base.at
 
-    def has(self, name: str) -> bool:
-        """The counter or histogram is in the last scrape."""
-        newest = self._steps[-1]
-        return name in newest.counters or name in newest.buckets
-
     def increase(self, counter: str, window_s: float) -> float | None:
         """How much a counter grew over a window; None where it is absent, or before a second scrape."""
         base, newest = self._base(window_s), self._steps[-1]
-        if base is None or counter not in newest.counters or counter not in base.counters:
+        if base is None or counter not in newest.present:
             return None
-        return newest.counters[counter] - base.counters[counter]
+        return newest.counters[counter] - base.counters.get(counter, 0.0)
 
     def rate(self, counter: str, window_s: float) -> float | None:
         """Increase a second."""
@@ -128,10 +128,11 @@ class Windows:
     def histogram(self, name: str, window_s: float) -> Histogram | None:
         """The observations of a window, all ranks together; None as for ``increase``."""
         base, newest = self._base(window_s), self._steps[-1]
-        if base is None or name not in newest.buckets or name not in base.buckets:
+        if base is None or name not in newest.present:
             return None
-        total = newest.sums[name] - base.sums[name] if name in newest.sums and name in base.sums else None
-        return between(base.buckets[name], newest.buckets[name], total)
+        total = newest.sums[name] - base.sums.get(name, 0.0) if name in newest.sums else None
+        buckets = newest.buckets[name]
+        return between(base.buckets.get(name) or dict.fromkeys(buckets, 0.0), buckets, total)
 
     def _base(self, window_s: float) -> _Step | None:
         """The oldest scrape of a window, or the one before where the window holds no other."""
@@ -155,22 +156,17 @@ class Windows:
 
     def _growth(self, samples: Samples) -> dict[Series, float]:
         grown: dict[Series, float] = {}
+        seen = frozenset(self._families)
         for name in self._followed:
             if name not in samples:
                 continue
-            known = name in self._families
+            began = name in seen or (bool(seen) and self._others.get(name, frozenset()).isdisjoint(seen))
             self._families.add(name)
             for series, value in samples[name]:
                 if math.isfinite(value):
-                    grown[series] = max(0.0, value - self._last.get(series, 0.0 if known else value))
+                    grown[series] = max(0.0, value - self._last.get(series, 0.0 if began else value))
                     self._last[series] = value
         return grown
-
-    def _expect_firsts(self, samples: Samples) -> None:
-        """Families that do not exist before their first event begin at 0, not at what they are seen with."""
-        for source in self._sources:
-            if source.zero_with and any(name in samples for name in source.zero_with):
-                self._families.update(source.samples)
 
     def _words_of(
         self,
@@ -186,17 +182,14 @@ class Windows:
                 totals[word] = totals.get(word, 0.0) + grown.get(series, 0.0)
         return dict(totals)
 
-    def _counter(
-        self, name: str, source: Source, found: list[Sample], grown: Mapping[Series, float]
-    ) -> float:
+    def _count(self, name: str, source: Source, found: list[Sample], grown: Mapping[Series, float]) -> None:
         more = sum(grown.get(series, 0.0) for series, _ in found)
         self._counters[name] = self._counters.get(name, 0.0) + more * source.scale
-        return self._counters[name]
 
-    def _histogram(
+    def _observe(
         self, name: str, source: Source, base: str, samples: Samples, grown: Mapping[Series, float]
-    ) -> dict[float, float]:
-        totals = self._buckets.setdefault(name, {})
+    ) -> None:
+        totals = self._totals.setdefault(name, {})
         series_of: Counter[float] = Counter()
         for series, _ in samples[f"{base}_bucket"]:
             bound = _upper_bound(series.labels.get("le", ""))
@@ -209,7 +202,9 @@ class Windows:
             more = sum(grown.get(series, 0.0) for series, _ in sums)
             self._sums[name] = self._sums.get(name, 0.0) + more * source.scale
         # ranks with other bounds have only some in common, and only at those the counts are exact
-        return {bound: total for bound, total in totals.items() if series_of[bound] == series_of[math.inf]}
+        self._buckets[name] = {
+            bound: total for bound, total in totals.items() if series_of[bound] == series_of[math.inf]
+        }
 
     def _forget(self) -> None:
         self._steps: deque[_Step] = deque()
@@ -218,8 +213,20 @@ class Windows:
         self._families: set[str] = set()
         self._counters: dict[str, float] = {}
         self._words: dict[str, dict[str, float]] = {}
+        self._totals: dict[str, dict[float, float]] = {}
         self._buckets: dict[str, dict[float, float]] = {}
         self._sums: dict[str, float] = {}
+
+
+def _other_names(counters: Iterable[Source], histograms: Iterable[Source]) -> dict[str, frozenset[str]]:
+    """The names that a quantity may have had before, by name; none of those that begin with a first event."""
+    groups = [source.samples for source in counters if not source.zero_with]
+    groups += [
+        tuple(f"{name}{suffix}" for name in source.samples)
+        for source in histograms
+        for suffix in ("_bucket", "_sum")
+    ]
+    return {name: frozenset(group) - {name} for group in groups for name in group}
 
 
 @lru_cache(maxsize=1024)  # the same few texts each second
