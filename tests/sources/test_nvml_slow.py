@@ -78,6 +78,7 @@ def test_all_slow_figures(source: NvmlSource) -> None:
             (0.30 + card / 100, 0.60 + card / 100)
         )
         assert (gpu.xid, gpu.missing) == (None, ())
+        assert hash(gpu)  # verdicts keep readings in sets
 
 
 def test_two_reads_are_enough(source: NvmlSource, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

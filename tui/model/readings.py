@@ -135,9 +135,9 @@ class GpuReading:
     nvlink_tx_mb_s: float | None = None
     """From the device over all links."""
     nvlink_rx_mb_s: float | None = None
-    throttle_share: Mapping[str, float] | None = None
-    """0-1 by throttle name: share of the readings of the last 60 s in which it was active; those that never
-    were are left out. None until 10 s were seen."""
+    throttle_share: tuple[tuple[str, float], ...] | None = None
+    """Throttle names, each with the share (0-1) of the readings of the last 60 s in which it was active,
+    greatest first; those that never were are left out. None until 10 s were seen."""
     parent_uuid: str | None = None
     """Of a MIG instance: its card. The instance's row follows the card's."""
     mig_name: str | None = None

@@ -163,7 +163,7 @@ class _Shares:
         self._readings: deque[tuple[float, tuple[str, ...]]] = deque()
         self._counts: Counter[str] = Counter()
 
-    def add(self, reasons: tuple[str, ...] | None, now: float) -> dict[str, float] | None:
+    def add(self, reasons: tuple[str, ...] | None, now: float) -> tuple[tuple[str, float], ...] | None:
         """Take one reading in (None: unknown) and give the shares, None until enough was seen."""
         if reasons is not None:
             self._readings.append((now, reasons))
@@ -172,7 +172,7 @@ class _Shares:
             self._counts.subtract(self._readings.popleft()[1])
         if not self._readings or now - self._readings[0][0] < SHARE_FROM_S:
             return None
-        return {name: count / len(self._readings) for name, count in self._counts.items() if count}
+        return tuple((name, n / len(self._readings)) for name, n in self._counts.most_common() if n)
 
 
 def _processes(

@@ -79,7 +79,7 @@ class Device:
         if failure is not None:
             self.found = Found(failure, lost=failure.reason == "lost")
             return
-        missing = self._answers.missing()
+        missing = [m for m in self._answers.missing() if m.field != "uuid" or self.uuid is None]
         instances: tuple[FoundInstance, ...] = ()
         if values.get("mig"):
             instances, more = self._instances.read(call, self.handle, now)

@@ -112,16 +112,20 @@ class NvmlSource:
                 raise self._stuck()
             begun = Round(self._session, lane, now, tuple(self._held.values()))
             begun.start(self._side if self._may_renew(now) else None)
-        in_time = begun.lane.wait(self._patience_s)
-        if not in_time and begun.opening:
-            in_time = begun.lane.wait(OPENING_FACTOR * self._patience_s)
-            if not in_time and (begun.sweep is None or self._monotonic() - begun.lane.since < OPENING_S):
-                self._unfinished = begun  # it may be the first to look at these cards, and that takes long
-                raise self._stuck()
-        if in_time:
+        if self._wait_for(begun):
             begun.finish()
+        elif begun.opening and (begun.sweep is None or now - begun.lane.since < OPENING_S):
+            self._unfinished = begun  # it may be the first to look at these cards, and that takes long
+            raise self._stuck()
         else:
             self._leave_behind(begun, now)
+
+    def _wait_for(self, begun: Round) -> bool:
+        """Whether a round has ended, in as much time as it may take."""
+        hangs = begun.sweep is None and self._monotonic() - begun.lane.since >= OPENING_S
+        if begun.lane.wait(0.0 if hangs else self._patience_s):
+            return True
+        return begun.opening and not hangs and begun.lane.wait(OPENING_FACTOR * self._patience_s)
 
     def _leave_behind(self, begun: Round, now: float) -> None:
         """Leave a device to the lane that hangs in it, and have the others asked by the other lane."""
