@@ -215,8 +215,8 @@ def test_eight_gpus_as_they_are(tmp_path: Path, fake_nvml: FakeNvml) -> None:
     with serve_in_thread(vllm(exposition(Rank()))) as server:
         _, answer = once(server.url, home=tmp_path, env=fake_nvml.environment())
     assert [gpu["index"] for gpu in answer["gpus"]] == list(range(8))
-    assert [gpu["sm_pct"] for gpu in answer["gpus"]] == [v["gpu"] for v in values]
-    assert [gpu["temp_c"] for gpu in answer["gpus"]] == [v["temperature"] for v in values]
+    assert [gpu["sm_pct"] for gpu in answer["gpus"]] == [v["util_gpu"] for v in values]
+    assert [gpu["temp_c"] for gpu in answer["gpus"]] == [v["temp_c"] for v in values]
     assert all(gpu["state"] == "ok" for gpu in answer["gpus"])
 
 

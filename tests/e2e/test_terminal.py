@@ -89,7 +89,9 @@ def test_keys(tmp_path: Path) -> None:
         terminal.send("p")
         wait_for(lambda: "PAUSED" not in terminal.text(), 10)
         terminal.send("3z")
-        wait_for(lambda: "HOST" not in terminal.text() and "ENGINES" in terminal.text(), 10, "the zoomed pane")
+        wait_for(
+            lambda: "HOST" not in terminal.text() and "ENGINES" in terminal.text(), 10, "the zoomed pane"
+        )
         terminal.send("z")
         terminal.wait_for("HOST")
         terminal.send("v")
@@ -122,7 +124,7 @@ def test_something_useful_at_every_size(size: tuple[int, int], tmp_path: Path, f
 
 def test_eight_gpus_on_screen(tmp_path: Path, fake_nvml: FakeNvml) -> None:
     for card in range(8):
-        fake_nvml.set(card, "gpu", 11 + 10 * card)
+        fake_nvml.set(card, "util_gpu", 11 + 10 * card)
     with start(tmp_path, env=fake_nvml.environment()) as terminal:
         for card in range(8):
             terminal.wait_for(rf"(?m)^.? *{card} .*\b{11 + 10 * card}\b")

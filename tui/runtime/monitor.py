@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +93,13 @@ class Monitor:
         """End every loop and close what it held, within a second."""
         for task in self._tasks:
             task.cancel()
-        closing = asyncio.gather(
-            *(watched.close() for watched in self._engines.values()),
-            *(poller.close() for poller in (self.gpus, self.host, self.processes)),
-            *self._tasks,
-            return_exceptions=True,
-        )
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(closing, CLOSE_S)
+        closing = [
+            asyncio.ensure_future(poller.close())
+            for poller in (self.gpus, self.host, self.processes, *self._engines.values())
+        ]
+        _, late = await asyncio.wait({*self._tasks, *closing}, timeout=CLOSE_S)
+        for task in late:
+            task.cancel()
 
     async def sample(self, samples: int) -> tuple[HostSnapshot, Judgement]:
         """Read everything ``samples`` times, an interval apart, and judge what was seen, once.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tui.model.status import Observed, SourceError, SourceState, SourceStatus
 from tui.model.text import clean
+from tui.runtime.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ class Poller(Generic[T]):
     async def read_once(self) -> None:
         """One attempt under the deadline; its outcome is kept either way."""
         try:
-            reading = await asyncio.wait_for(self._source.read(), self._deadline_s)
+            reading = await within(self._deadline_s, self._source.read())
         except SourceError as error:
             self._fail(error)
         except asyncio.TimeoutError:
