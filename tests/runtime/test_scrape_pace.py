@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ class Watch:
 
     def gaps(self) -> list[float]:
         begun = self.engine.begun
-        return [round(b - a, 3) for a, b in zip(begun, begun[1:], strict=False)]
+        return [round(b - a, 3) for a, b in itertools.pairwise(begun)]
 
     def every(self) -> float | None:
         reading = self.watched.view(self.clock.monotonic(), None, {}).engine.reading

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 from tests.support.captures import FIXTURES
 from tests.support.servers import CUT, NEVER, RawRoute, Reply, endless, raw, serve, until
 from tui.model.settings import EngineTarget, ProbeSettings, ProbeSpec
-from tui.sources.probes import ProbeSource, default_probes, probe_specs
+from tui.model.status import SourceError
+from tui.sources.probes import ProbeSource, default_probes, probe_sources, probe_specs
 
 if TYPE_CHECKING:
     from tests.support.servers import Handler, Request
@@ -175,3 +178,103 @@ def test_settings_replace_the_defaults() -> None:
     assert mixed["liveness"].path == "/health"
     assert mixed["readiness"] == ProbeSpec("/x", period_s=3)
     assert mixed["startup"] == ProbeSpec("/health", failure_threshold=60)
+
+
+# ---------------------------------------------------------------------------------------- SGLang before 0.5.20
+
+
+async def sglang_probes(
+    server_url: str, settings: ProbeSettings | None = None
+) -> tuple[ProbeSource, ProbeSource]:
+    pairs = probe_sources(EngineTarget(server_url), "sglang", settings or ProbeSettings())
+    liveness, readiness = (source for source, _ in pairs)
+    return liveness, readiness
+
+
+async def test_without_ready_its_health_counts_at_its_own_pace() -> None:
+    async with serve({"/health": OK}) as server:
+        liveness, readiness = await sglang_probes(server.url)
+        first = asyncio.ensure_future(readiness.read())
+        await until(lambda: server.count("/ready") == 1)
+        assert server.count("/health") == 0  # it waits for what the liveness probe finds
+        await liveness.read()
+        assert ((await first).path, (await first).status, (await first).streak) == ("/health", 200, 1)
+        for _ in range(3):
+            assert (await readiness.read()).streak == 1  # the same result, counted once
+        server.routes["/health"] = BAD
+        await liveness.read()
+        unready = await readiness.read()
+        assert (unready.status, unready.streak, unready.would, unready.would_in_s) == (
+            503,
+            -1,
+            "unready",
+            60.0,
+        )
+        assert (server.count("/ready"), server.count("/health")) == (1, 2)
+        await liveness.close()
+        await readiness.close()
+
+
+async def test_with_ready_it_is_asked_and_a_later_404_is_a_failure() -> None:
+    async with serve({"/ready": OK, "/health": OK}) as server:
+        liveness, readiness = await sglang_probes(server.url)
+        assert (await readiness.read()).path == "/ready"
+        server.routes["/ready"] = Reply(404)
+        assert (await readiness.read()).status == 404
+        assert server.count("/health") == 0
+        await liveness.close()
+        await readiness.close()
+
+
+async def test_where_nothing_stands_in_readiness_is_unknown_not_failed() -> None:
+    async with serve({"/alive": OK}) as server:
+        liveness, readiness = await sglang_probes(server.url, ProbeSettings(liveness=ProbeSpec("/alive")))
+        with pytest.raises(SourceError) as caught:
+            await readiness.read()
+        assert (caught.value.reason, caught.value.unsupported) == ("not_supported", True)
+        await liveness.close()
+        await readiness.close()
+
+
+async def test_a_readiness_route_of_the_operators_own_is_taken_at_its_word() -> None:
+    async with serve({"/health": OK}) as server:
+        asked = ProbeSettings(readiness=ProbeSpec("/ready"))
+        _, readiness = await sglang_probes(server.url, asked)
+        assert (await readiness.read()).status == 404
+        await readiness.close()
+
+
+# ---------------------------------------------------------------------------------------- the first latency
+
+COLD = """
+import asyncio, sys
+from tests.support.servers import Reply, serve, vllm
+from tests.support.vllm_text import exposition
+from tui.model.settings import EngineTarget, ProbeSpec
+from tui.sources.engines.source import EngineSource
+from tui.sources.probes import ProbeSource
+
+async def main():
+    async with serve(vllm(exposition())) as server:
+        target = EngineTarget(server.url)
+        assert "httpx" not in sys.modules
+        probes = [ProbeSource(target, "liveness", ProbeSpec("/health", timeout_s=5.0)) for _ in range(3)]
+        source = EngineSource(target)
+        cold = await asyncio.gather(source.read(), *(probe.read() for probe in probes))
+        warm = await asyncio.gather(source.read(), *(probe.read() for probe in probes))
+        for reading in (cold, warm):
+            print(reading[0].scrape_s, *(found.latency_s for found in reading[1:]))
+        for one in (source, *probes):
+            await one.close()
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_latency_has_no_import_in_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COLD], capture_output=True, text=True, timeout=50, check=True
+    )
+    cold, warm = ([float(figure) for figure in line.split()] for line in done.stdout.split("\n")[:2])
+    # loading httpx takes 0.3 s and more here; a cold request is a few times a warm one
+    assert max(cold) < 0.1 + 5 * max(warm)
