@@ -91,7 +91,6 @@ class Card:
             side = None
         values["processes"] = _processes(values, side, sight, missing)
         values["throttle_share"] = self._shares.add(values.get("throttle"), now)
-        self.introduce(values.get("uuid"), values.get("name"), values.get("pci_bus_id"))
         self._good, self._good_at, self._instances = values, now, found.instances
         rows = [self._row(values, now, tuple(missing), detail=_ailments(values, self.xid))]
         for instance in found.instances:

@@ -56,6 +56,7 @@ class Cards:
         of_cards: dict[Card, list[GpuReading]] = {}
         for device in devices:
             card, slow = self._of[device], side(device)
+            card.introduce(device.uuid, device.name, device.pci_bus_id)
             while slow is not None and slow.xids:
                 card.note_xid(slow.xids.popleft(), now)
             if device in held:
@@ -89,18 +90,17 @@ class Cards:
                     card = None  # it is another device now
             if card is None or card in self._of.values():
                 card = self._new(device.position)
-            card.introduce(device.uuid, device.name)
             self._of[device] = card
         self._matched = now
         self._at = {device.position: card for device, card in self._of.items()}
 
     def _known(self, device: Device) -> Card | None:
-        address = device.found.values.get("pci_bus_id")
+        address = device.pci_bus_id
         for card in self._cards:
             if device.uuid is not None and card.uuid == device.uuid:
                 return card
-        for card in self._cards:
-            if card.uuid is None and address is not None and card.pci_bus_id == address:
+        for card in self._cards:  # one of the two has not told its UUID: not yet, or in this session
+            if address is not None and card.pci_bus_id == address and None in (card.uuid, device.uuid):
                 return card
         return None
 

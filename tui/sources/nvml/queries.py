@@ -104,8 +104,10 @@ def _ecc(field: str, kind: int, since: int) -> Query:
 IDENTITY: tuple[Query, ...] = (
     _one("uuid", "nvmlDeviceGetUUID", to=convert.text, every=RARE),
     _one("name", "nvmlDeviceGetName", to=convert.text, every=ONCE),
+    _one("pci_bus_id", "nvmlDeviceGetPciInfo_v3", to=convert.bus_id, every=ONCE),
 )
-"""The UUID is asked again: a handle is only as good as the card behind it."""
+"""Who a device is, asked before anything else. The UUID is asked again: a handle is only as good as the card
+behind it."""
 
 _MEMORY = Query(
     ("mem_used_mib", "mem_total_mib", "mem_reserved_mib"),
@@ -124,7 +126,6 @@ _PROCESSES = Query(
 )
 
 QUERIES: tuple[Query, ...] = (
-    *IDENTITY,
     Query(
         ("sm_pct", "mem_ctrl_pct"),
         (Call("nvmlDeviceGetUtilizationRates", (), convert.utilization),),
@@ -165,7 +166,6 @@ QUERIES: tuple[Query, ...] = (
     _one("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth", every=SLOW),
     _one("pcie_gen_max", "nvmlDeviceGetMaxPcieLinkGeneration", every=ONCE),
     _one("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth", every=ONCE),
-    _one("pci_bus_id", "nvmlDeviceGetPciInfo_v3", to=convert.bus_id, every=ONCE),
     _one("mig", "nvmlDeviceGetMigMode", to=convert.current_mode, every=SLOW, enable="a GPU that has MIG"),
     _one(
         "mem_temp_c",
@@ -181,7 +181,7 @@ QUERIES: tuple[Query, ...] = (
 )
 """Of each device, in the order of asking."""
 
-MIG_QUERIES: tuple[Query, ...] = (*IDENTITY, _MEMORY, _PROCESSES)
+MIG_QUERIES: tuple[Query, ...] = (*IDENTITY[:2], _MEMORY, _PROCESSES)
 """Of each MIG instance; the rest is its card's."""
 
 SIDE_QUERIES: tuple[Query, ...] = (
