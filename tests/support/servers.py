@@ -58,6 +58,7 @@ class Server:
         self.routes = dict(routes)
         self.requests: list[Request] = []
         self.open_connections = 0
+        self.most_at_once = 0
         self.connections = 0
         self.port = 0
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -102,6 +103,7 @@ class Server:
         assert task is not None
         self._tasks.add(task)
         self.open_connections += 1
+        self.most_at_once = max(self.most_at_once, self.open_connections)
         self.connections += 1
         try:
             while await self._answer(reader, writer):
