@@ -176,6 +176,26 @@ def test_every_device_hangs(
     assert read(source) == tuple(row(card) for card in range(8))
 
 
+def test_two_devices_hang(source: NvmlSource, nvml_here: FakeNvml, clock: Clock, lanes: Lanes) -> None:
+    source.read()
+    wait_for_quiet(source)
+    nvml_here.hang(3, "nvmlDeviceGetTemperature")
+    nvml_here.hang(7, "nvmlDeviceGetPowerUsage")
+    gpus = read(source)
+    assert [gpu.index for gpu in gpus if gpu.reason == "stuck"] == [3, 7]
+    assert [gpu for gpu in gpus if gpu.reason is None] == [row(card) for card in (0, 1, 2, 4, 5, 6)]
+    clock.now += 4.0
+    with pytest.raises(SourceError) as caught:  # there is no third thread
+        source.read()
+    assert caught.value.detail == (
+        "stuck in nvmlDeviceGetTemperature for 4 s (GPU 3) and stuck in nvmlDeviceGetPowerUsage for 4 s (GPU 7)"
+    )
+    nvml_here.delay(7, "nvmlDeviceGetPowerUsage", 0)
+    assert source.lanes[1].wait(20)
+    assert others_are_exact(read(source), but=3)  # one lane is enough again
+    assert lanes.names() == LANES
+
+
 @pytest.mark.parametrize("function", SLOW_FUNCTIONS)
 def test_a_hang_of_what_is_slow_costs_only_that(
     source: NvmlSource, nvml_here: FakeNvml, clock: Clock, lanes: Lanes, function: str

@@ -129,22 +129,25 @@ class NvmlSource:
 
     def _leave_behind(self, begun: Round, now: float) -> None:
         """Leave a device to the lane that hangs in it, and have the others asked by the other lane."""
-        held, rest = begun.sweep.give_up() if begun.sweep is not None else (None, [])
+        rest = self._give_up(begun)
         other = next((lane for lane in self.lanes if not lane.busy), None)
-        if held is None or other is None:
-            if held is not None:
-                self._held[begun.lane] = held
+        if rest and other is None:
             raise self._stuck()
-        self._held[begun.lane] = held
-        second = Round(self._session, other, now, ())
-        second.take_over(rest)
-        if not other.wait(self._patience_s):
-            assert second.sweep is not None  # ``take_over`` has set it
-            also_held, _ = second.sweep.give_up()
-            if also_held is not None:
-                self._held[other] = also_held
-            raise self._stuck()
-        second.finish()
+        if rest and other is not None:
+            second = Round(self._session, other, now, ())
+            second.take_over(rest)
+            if other.wait(self._patience_s):
+                second.finish()
+            elif self._give_up(second):
+                raise self._stuck()
+
+    def _give_up(self, begun: Round) -> list[Device]:
+        """Leave what a round has in hand to its lane; the devices that it has not asked."""
+        assert begun.sweep is not None  # a round that has not come to its devices is waited for
+        held, rest = begun.sweep.give_up()
+        if held is not None:
+            self._held[begun.lane] = held
+        return rest
 
     def _stuck(self) -> SourceError:
         """Nothing more can be asked before a call returns."""
@@ -158,7 +161,10 @@ class NvmlSource:
     def _may_renew(self, now: float) -> bool:
         """Whether a new session is due and can be begun: it cannot while a call hangs in this one."""
         due = self._renew or (self._recover_at is not None and now >= self._recover_at)
-        if not due or any(lane.busy for lane in self.lanes) or not self._side.quiet(self._patience_s):
+        if not due or any(lane.busy for lane in self.lanes):
+            return False
+        if not self._side.quiet(self._patience_s):
+            self._recover_at = now + RECOVER_FIRST_S  # not at the next reading: this has cost it its patience
             return False
         self._renew = False
         self._recover_at = None
