@@ -20,7 +20,7 @@ USAGE = 2
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; its module has DESCRIPTION, EXAMPLE, add_arguments(parser) and run(args)."""
+    """One command; its module has DESCRIPTION, EXAMPLE, perhaps EPILOG, add_arguments(parser), run(args)."""
 
     module: str
     summary: str
@@ -30,6 +30,7 @@ COMMANDS = {
     "once": Command("tui.commands.once", "sample a few times, print figures and verdict"),
     "verdict": Command("tui.commands.verdict", "classify recorded observations"),
     "plan": Command("tui.commands.plan", "will a model fit: weights and KV cache by arithmetic"),
+    "demo": Command("tui.commands.demo", "a simulated engine and host to practise on"),
     "config": Command("tui.commands.config", "print the config template, or check a file"),
     "lint": Command("tui.commands.lint", "probe and shutdown settings of manifests, Compose files and units"),
 }
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog=f"infertop {name}".strip(),
         description=module.DESCRIPTION,
-        epilog=_epilog(name, module.EXAMPLE),
+        epilog=_epilog(name, module.EXAMPLE, getattr(module, "EPILOG", "")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -80,11 +81,11 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
     return "", words
 
 
-def _epilog(name: str, example: str) -> str:
+def _epilog(name: str, example: str, more: str) -> str:
     lines = []
     if not name:
         width = max(map(len, COMMANDS))
         lines.append("commands (infertop COMMAND --help):")
         lines += [f"  {word:<{width}}  {command.summary}" for word, command in COMMANDS.items()]
         lines.append("")
-    return "\n".join([*lines, f"example: {example}"])
+    return "\n".join([*lines, f"example: {example}", *(["", more] if more else [])])

@@ -13,7 +13,7 @@ from tests.support import captures
 from tests.support.servers import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from tests.support.fake_nvml import FakeNvml
 
@@ -85,13 +85,11 @@ class MovingHost:
         if self._thread is not None:
             self._thread.join(5)
 
-    def shown_since(
-        self, since: float, pick: Callable[[Any], float], of: list[tuple[float, Any]]
-    ) -> set[float]:
-        """Values in force at any time since: those set since then, and the one that was in force before."""
-        found = {pick(value) for at, value in of if at >= since}
+    @staticmethod
+    def shown_since(since: float, of: Sequence[tuple[float, Any]]) -> list[Any]:
+        """What was in force at any time since: all that was set since then, and what was in force before."""
         earlier = [value for at, value in of if at < since]
-        return found | ({pick(earlier[-1])} if earlier else set())
+        return [*earlier[-1:], *(value for at, value in of if at >= since)]
 
     def _run(self) -> None:
         tick = 0

@@ -57,20 +57,18 @@ class Reader:
                 self.wrong.append(f"card {card} is not on the screen")
                 continue
             for head, pick in picks.items():
-                allowed = self.host.shown_since(since, lambda v, c=card, p=pick: p(v[c]), self.host.cards)
-                self._check(f"card {card} {head}", _figure(row, heads[head]), {f"{v:.0f}" for v in allowed})
+                shown = self.host.shown_since(since, self.host.cards)
+                allowed = {f"{pick(values[card]):.0f}" for values in shown}
+                self._check(f"card {card} {head}", _figure(row, heads[head]), allowed)
 
     def _engines(self, lines: list[str], since: float) -> None:
         at, heads = _heads(lines, r"engine\s+state\s+run\s")
         for number, engine in enumerate(self.host.engines):
             row = lines[at + 1 + number]
             for head, name, scale in (("run", "running", 1), ("wait", "waiting", 1), ("kv%", "kv", 100)):
-                allowed = self.host.shown_since(since, lambda v, n=name: v[n], engine.shown)
-                self._check(
-                    f"engine {number} {head}",
-                    _figure(row, heads[head]),
-                    {f"{v * scale:.0f}" for v in allowed},
-                )
+                shown = self.host.shown_since(since, engine.shown)
+                allowed = {f"{values[name] * scale:.0f}" for values in shown}
+                self._check(f"engine {number} {head}", _figure(row, heads[head]), allowed)
 
     def _check(self, what: str, shown: str, allowed: set[str]) -> None:
         self.checked += 1

@@ -78,7 +78,7 @@ def _stat(pid: int) -> list[str] | None:
 def _served(log: Path, *options: str) -> Iterator[Served]:
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tui.demo.serve", "--load-seconds", "0", *options],
+            [sys.executable, "-m", "tui", "demo", "--serve", "--load-seconds", "0", *options],
             cwd=_ROOT,
             stdout=subprocess.PIPE,
             stderr=file,
@@ -172,7 +172,7 @@ def test_a_port_in_use_and_bad_settings_end_with_2(tmp_path: Path) -> None:
             (["--shared-prefix", "2"], "shares are 0-1"),
             (["--control", str(tmp_path)], "directory"),
         ):
-            command = [sys.executable, "-m", "tui.demo.serve", *options]
+            command = [sys.executable, "-m", "tui", "demo", "--serve", *options]
             ended = subprocess.run(
                 command, cwd=_ROOT, capture_output=True, text=True, timeout=20, check=False
             )

@@ -39,7 +39,7 @@ def healthy(running: float = 3) -> Reply:
     )
 
 
-WAYS_OUT = {
+WAYS_OUT: dict[str, str | signal.Signals] = {
     "q": "q",
     "ctrl+c": "\x03",
     "SIGINT": signal.SIGINT,

@@ -31,6 +31,8 @@ from tui.runtime.sources import ProbePlan, Sources
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from tui.sources.base import AsyncSource
+
 T = TypeVar("T")
 A, B = "http://127.0.0.1:8001", "http://127.0.0.1:8002"
 
@@ -57,9 +59,7 @@ class Engine:
     reads: list[float] = field(default_factory=list)
     closed: int = 0
 
-    @property
-    def name(self) -> str:
-        return f"engine {self.url}"
+    name: str = "engine"
 
     async def read(self) -> EngineReading:
         self.reads.append(time.monotonic())
@@ -94,7 +94,7 @@ class World:
     table: ProcessTable = ProcessTable()  # noqa: RUF009  # frozen
     engines: dict[str, Engine] = field(default_factory=dict)
 
-    def engine(self, target: EngineTarget) -> Engine:
+    def engine(self, target: EngineTarget) -> AsyncSource[EngineReading]:
         return self.engines.setdefault(target.url, Engine(target.url, SourceError("refused")))
 
     def sources(self) -> Sources:

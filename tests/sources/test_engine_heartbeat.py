@@ -99,3 +99,13 @@ def test_a_recorded_hang_is_seen_and_so_are_its_end_and_the_restart() -> None:
     assert (restarts[165], restarts[194], restarts[197]) == (0, 1, 1)
     assert rates[194] is None
     assert rates[197] == pytest.approx(903 / 3.007, rel=0.01)  # 0 at 194.7 s, 903 at 197.7 s
+
+
+def test_says_how_many_steps_the_engine_has_made() -> None:
+    reader = EngineReader(VLLM, "http://x")
+    assert reader.feed(exposition(Rank(running=1, steps=3)), 0.0).progress == 3.0
+    ranks = (Rank(running=1, steps=900), Rank(running=1, steps=4))
+    reader = EngineReader(VLLM, "http://x")
+    reader.feed(exposition(*ranks), 0.0)
+    moved = (Rank(running=1, steps=950), Rank(running=1, steps=4))
+    assert reader.feed(exposition(*moved), 1.0).progress == 4.0  # of the rank that stands still

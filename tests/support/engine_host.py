@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/processes"
 URL = "http://127.0.0.1:18000"
-VLLM = ["/venv/bin/python3", "/venv/bin/vllm", "serve", "tiny-llama", "--host", "127.0.0.1", "--port", "18000"]
+VLLM = [
+    "/venv/bin/python3",
+    "/venv/bin/vllm",
+    "serve",
+    "tiny-llama",
+    "--host",
+    "127.0.0.1",
+    "--port",
+    "18000",
+]
 
 
 class EngineHost:

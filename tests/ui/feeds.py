@@ -217,7 +217,7 @@ def main(words: list[str]) -> int:
         feed = _Stepped(int(number))
     else:
         feed = StillFeed(scenes.SCENES[name]())
-    return run_screen(feed, Config(screen=screen))
+    return run_screen(feed, Config(screen=screen)).status
 
 
 if __name__ == "__main__":

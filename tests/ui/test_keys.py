@@ -47,7 +47,7 @@ def screen_text(app: MonitorApp) -> str:
     return "\n".join(plain(line) for pane in panes for line in pane._lines)
 
 
-async def press(pilot: Pilot[None], *keys: str) -> str:
+async def press(pilot: Pilot[str], *keys: str) -> str:
     await pilot.press(*keys)
     await pilot.pause()
     assert isinstance(pilot.app, MonitorApp)

@@ -54,7 +54,7 @@ def test_screen(case: str, snap_compare: Callable[..., bool]) -> None:
         ScreenOptions(theme_directories=[SHIPPED]),
     )
 
-    async def act(pilot: Pilot[None]) -> None:
+    async def act(pilot: Pilot[str]) -> None:
         await pilot.pause()
         await pilot.press(*keys.split())
         if case == "engines-zoomed":

@@ -171,3 +171,24 @@ def test_evidence_stays_fresh_while_the_verdict_holds() -> None:
 def _figures(reading: EngineReading) -> dict[str, Any]:
     names = ("kv_usage", "kv_usage_max", "preemptions_per_s", "ttft_p95_s", "itl_p95_s", "queue_p95_s")
     return {name: getattr(reading, name) for name in names}
+
+
+def test_a_hang_that_is_over_is_not_shown_while_what_follows_is_unclear() -> None:
+    """Bottlenecks that alternate each second kept a real engine "hung" for 40 s after it went on."""
+    screen = Screen()
+    screen.run(healthy(), 4)
+    still = made.reading(
+        stalled_scrapes=9,
+        stalled_s=9.0,
+        since_last_step_s=9.0,
+        gen_tok_s=0.0,
+        running=8.0,
+        req_s=0.0,
+        error_ratio=None,
+    )
+    quiet = made.view(still)
+    shown = screen.run(quiet, 3)[-1]
+    assert shown.verdict == "engine_hung"
+    wavering = itertools.cycle((full(), healthy()))
+    after = [screen.show(next(wavering)).verdict for _ in range(8)]
+    assert "engine_hung" not in after[4:]

@@ -129,6 +129,20 @@ def test_device_that_does_real_work_may_be_in_a_long_prefill() -> None:
     assert verdict_of(still(130, 130.0), gpus=Observed(GpuSet((busy,)), made.FRESH)).verdict == "engine_hung"
 
 
+def test_the_first_steps_of_an_engine_may_compile() -> None:
+    idle = Observed(GpuSet((made.gpu(sm_pct=0.0, mem_ctrl_pct=0.0),)), made.FRESH)
+
+    def after(steps: float, seconds: float) -> str:
+        view = still(int(seconds), seconds)
+        assert view.engine.reading is not None
+        reading = dataclasses.replace(view.engine.reading, progress=steps)
+        return verdict_of(dataclasses.replace(view, engine=Observed(reading, made.FRESH)), gpus=idle).verdict
+
+    assert after(2.0, 25.0) == "unknown"
+    assert after(2.0, 130.0) == "engine_hung"
+    assert after(500.0, 6.0) == "engine_hung"
+
+
 def test_stale_gauge_is_not_a_hang_when_a_request_is_served() -> None:
     view = dataclasses.replace(still(60, 60.0), probes=(*made.probes(), made.probe("generate", 200)))
     assert verdict_of(view).verdict == "idle"

@@ -39,10 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when the user quits."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the live screen needs a terminal; for scripts: infertop once --json")
-    if os.environ.get("TERM", "dumb") in ("", "dumb"):
-        raise UsageError("this terminal (TERM=dumb) cannot show the live screen; use: infertop once")
+    need_terminal()
     config = config_from(args)
     screen = config.screen
     if args.theme is not None:
@@ -55,4 +52,21 @@ def run(args: argparse.Namespace) -> int:
     )
     from tui.ui.run import run_screen  # the only import of textual: what fails above must fail fast
 
-    return run_screen(monitor, config)
+    left = run_screen(monitor, config)
+    if left.wants_demo:
+        from tui.commands import demo
+
+        return demo.show(config)
+    return left.status
+
+
+def need_terminal() -> None:
+    """What the live screen cannot do without.
+
+    Raises:
+        UsageError: no terminal, or one that cannot move its cursor.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the live screen needs a terminal; for scripts: infertop once --json")
+    if os.environ.get("TERM", "dumb") in ("", "dumb"):
+        raise UsageError("this terminal (TERM=dumb) cannot show the live screen; use: infertop once")

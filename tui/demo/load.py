@@ -37,6 +37,8 @@ class LoadMeter:
         self._reports: deque[tuple[float, dict[str, Any]]] = deque()
         self.pids: dict[str, int] = {}
         """Processes of the engine by title; the HTTP process is ``api``."""
+        self.load = EngineLoad()
+        """The figures now; like ``pids`` replaced whole, so that any thread may read it."""
 
     def take(self, line: bytes, now: float) -> None:
         """A report of the API server."""
@@ -45,17 +47,15 @@ class LoadMeter:
         self._reports.append((now, report))
         while len(self._reports) > 2 and now - self._reports[1][0] >= _WINDOW_S:
             self._reports.popleft()
+        self.load = self._figures()
 
     def clear(self) -> None:
         """The engine has ended."""
         self._reports.clear()
         self.pids = {}
+        self.load = EngineLoad()
 
-    @property
-    def load(self) -> EngineLoad:
-        """The figures now."""
-        if not self._reports:
-            return EngineLoad()
+    def _figures(self) -> EngineLoad:
         (first_s, first), (last_s, last) = self._reports[0], self._reports[-1]
         span_s = last_s - first_s
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import signal
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from tui.demo.control import HELP, ControlError, ControlFile
+from tui.demo.control import ControlError, ControlFile
 from tui.demo.spec import OWN_SIGTERM, SIGTERM_MODES, Dialect, EngineSpec, SpecError
 from tui.demo.supervisor import RestartPolicy, StartError, Supervisor
 from tui.demo.traffic import TrafficSpec
 
-EPILOG = f"""\
-example: infertop demo --serve --sigterm drain-500 --traffic 5 --control demo.jsonl
-
-{HELP}"""
+if TYPE_CHECKING:
+    import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,20 +69,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until the engine has ended or a signal says so; 0, or 2 if it could not start."""
     try:
-        spec = _spec(args)
-        traffic = TrafficSpec().changed(
-            {
-                "rate": args.traffic,
-                "prompt_tokens": args.prompt_tokens,
-                "output_tokens": args.output_tokens,
-                "shared_prefix": args.shared_prefix,
-            }
-        )
+        spec, traffic = specs(args)
         control = ControlFile(args.control) if args.control else None
         return asyncio.run(_serve(args, spec, traffic, control))
     except (SpecError, ControlError, StartError, ValueError) as error:
         sys.stderr.write(f"infertop demo: {error}\n")
         return 2
+
+
+def specs(args: argparse.Namespace) -> tuple[EngineSpec, TrafficSpec]:
+    """Engine and traffic as the arguments want them.
+
+    Raises:
+        SpecError, ValueError: a value that is out of its range.
+    """
+    traffic = TrafficSpec().changed(
+        {
+            "rate": args.traffic,
+            "prompt_tokens": args.prompt_tokens,
+            "output_tokens": args.output_tokens,
+            "shared_prefix": args.shared_prefix,
+        }
+    )
+    return _spec(args), traffic
 
 
 def _spec(args: argparse.Namespace) -> EngineSpec:
@@ -146,18 +152,3 @@ async def _wait(event: asyncio.Event) -> None:
 def _tell(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-
-
-def main() -> None:
-    """``python -m tui.demo.serve``: the same without the rest of the program."""
-    parser = argparse.ArgumentParser(
-        description="Only the simulated engine, under a supervisor, without a terminal.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_arguments(parser)
-    sys.exit(run(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

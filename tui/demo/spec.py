@@ -133,3 +133,22 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("time_scale", 0.001, 10.0),
 )
 _KINDS: dict[str, type] = {field.name: type(field.default) for field in fields(EngineSpec)}
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpec:
+    """What the simulated machine around the engine is like."""
+
+    hot_c: float = 0.0
+    """How much warmer than usual the room is, degrees Celsius: from about 30 on busy cards throttle."""
+
+    def changed(self, changes: dict[str, Any]) -> MachineSpec:
+        """A copy with some figures replaced.
+
+        Raises:
+            SpecError: a value that is no number or out of range.
+        """
+        hot = changes.get("hot_c", self.hot_c)
+        if isinstance(hot, bool) or not isinstance(hot, (int, float)) or not 0 <= hot <= 60:
+            raise SpecError(f"hot_c: {hot!r} is not a number between 0 and 60")
+        return MachineSpec(hot_c=float(hot))

@@ -24,7 +24,7 @@ from tui.demo.holder import LeashHolder
 from tui.demo.load import EngineLoad, LoadMeter
 from tui.demo.parts import Parts
 from tui.demo.process import module_command
-from tui.demo.spec import EngineSpec, SpecError
+from tui.demo.spec import EngineSpec, MachineSpec, SpecError
 from tui.demo.traffic import TrafficSpec
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Supervisor:
     ) -> None:
         self._spec = spec
         self._traffic_spec = traffic or TrafficSpec()
+        self._machine = MachineSpec()
         self._under_shell, self._restart = under_shell, restart
         self._control, self._log, self._on_event = control, log, on_event
         self._reserved: socket.socket | None = None
@@ -102,6 +103,11 @@ class Supervisor:
     def pids(self) -> dict[str, int]:
         """The engine's processes by title; the API server is ``api``."""
         return dict(self._meter.pids)
+
+    @property
+    def machine(self) -> MachineSpec:
+        """What the machine around the engine is like, for whoever simulates it."""
+        return self._machine
 
     @property
     def load(self) -> EngineLoad:
@@ -319,7 +325,9 @@ class Supervisor:
 
     def _change(self, action: str, changes: dict[str, Any]) -> None:
         try:
-            if action == "set":
+            if action == "machine":
+                self._machine = self._machine.changed(changes)
+            elif action == "set":
                 self._spec = self._spec.changed(changes)
                 _tell(self._engine, changes)
             else:

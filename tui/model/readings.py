@@ -290,6 +290,8 @@ class EngineReading:
     since_last_step_s: float | None = None
     """Seconds since the step heartbeat was seen to move, busy or idle; None before a second scrape. SGLang:
     the age of its load snapshot by its own clock, where it tells."""
+    progress: float | None = None
+    """Steps since the engine's start (tokens where it counts none) of the rank that stalls, if one does."""
     stalled_s: float | None = None
     """Seconds for which work was present at every scrape and the heartbeat stood still (worst rank)."""
     stalled_scrapes: int | None = None

@@ -68,6 +68,7 @@ class Monitor:
         self._hostname = clean(socket.gethostname(), 40)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._engines: dict[str, WatchedEngine] = {}
+        self._reading = False
         self._judge = Judge(config.thresholds, config.slo, config.probes)
         self._judgement = Judgement()
         self._snapshot: HostSnapshot | None = None
@@ -80,7 +81,7 @@ class Monitor:
             sources.processes(), lambda: max(PROCESS_PERIOD_S, self.interval_s), 5.0, self._on_processes
         )
         for target in targets:
-            self._watch(target)
+            self.watch(target)
 
     # -------------------------------------------------------------------------------- life
 
@@ -89,14 +90,29 @@ class Monitor:
         self._start_reading()
         self._spawn(self._judge_for_ever())
 
+    def watch(self, target: EngineTarget) -> None:
+        """Watch one more endpoint from now on; one that is watched already is left as it is."""
+        if target.url in self._engines:
+            return
+        watched = WatchedEngine(
+            target,
+            self._sources,
+            self._clock,
+            lambda: self.interval_s,
+            self._spawn,
+            backoff=self._backoff,
+        )
+        self._engines[target.url] = watched
+        if self._reading:
+            watched.start()
+
     async def stop(self) -> None:
         """End every loop and close what it held, within a second."""
         for task in self._tasks:
             task.cancel()
-        closing = [
-            asyncio.ensure_future(poller.close())
-            for poller in (self.gpus, self.host, self.processes, *self._engines.values())
-        ]
+        held: list[Poller[Any] | WatchedEngine] = [self.gpus, self.host, self.processes]
+        held += self._engines.values()
+        closing = [asyncio.ensure_future(one.close()) for one in held]
         _, late = await asyncio.wait({*self._tasks, *closing}, timeout=CLOSE_S)
         for task in late:
             task.cancel()
@@ -155,6 +171,7 @@ class Monitor:
         )
 
     def _start_reading(self) -> None:
+        self._reading = True
         for poller in (self.gpus, self.host, self.processes):
             self._spawn(poller.run())
         for watched in self._engines.values():
@@ -168,25 +185,10 @@ class Monitor:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _watch(self, target: EngineTarget) -> WatchedEngine | None:
-        if target.url in self._engines:
-            return None
-        watched = WatchedEngine(
-            target,
-            self._sources,
-            self._clock,
-            lambda: self.interval_s,
-            self._spawn,
-            backoff=self._backoff,
-        )
-        self._engines[target.url] = watched
-        return watched
-
     def _on_processes(self, table: ProcessTable) -> None:
         if self._searching:
             for url in table.listeners:
-                if (watched := self._watch(EngineTarget(url=url, discovered=True))) is not None:
-                    watched.start()
+                self.watch(EngineTarget(url=url, discovered=True))
         for url, watched in self._engines.items():
             if watched.local and (tree := tree_of(table, url)):
                 watched.learn_kind(tree[0].engine)
@@ -210,9 +212,7 @@ class Monitor:
             await guess.close()
         reading = guess.reading
         if reading is not None and reading.engine is not None:
-            watched = self._watch(target)
-            if watched is not None:
-                watched.start()
+            self.watch(target)
 
     async def _judge_for_ever(self) -> None:
         due = self._clock.monotonic()

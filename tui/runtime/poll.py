@@ -52,6 +52,8 @@ class Poller(Generic[T]):
         """Reads that have ended, well or not."""
         self.reading: T | None = None
         self.taken_at: float | None = None
+        self.recovered = False
+        """The last success was the first one, or ended a run of failures."""
         self._source = source
         self._clock = clock
         self._interval = interval
@@ -86,7 +88,8 @@ class Poller(Generic[T]):
             self._fail(SourceError("parse", clean(f"unexpected {type(error).__name__}: {error}")))
         else:
             now = self._clock.monotonic()
-            if self._error is not None or self.reading is None:
+            self.recovered = self._error is not None or self.reading is None
+            if self.recovered:
                 self._since = now
             self.reading, self.taken_at = reading, now
             self._error, self._failures = None, 0

@@ -129,6 +129,9 @@ class WatchedEngine:
             self._took.append(reading.scrape_s)
         if reading.engine is not None and reading.engine != self._kind:
             self._start_probes(reading.engine)
+        elif self.scrape.recovered:
+            for probe in self._probes:  # what they said of the closed port is no longer true
+                self._spawn(probe.read_once())
 
     def _interval(self) -> float:
         """Seconds between scrapes: what was asked for, or more where a scrape takes long or is in vain.

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tui.model.settings import Config
     from tui.ui.feed import Feed
 
+DEMO = "demo"
+"""What the app returns when the simulated host was asked for."""
 STOP_S = 1.0
 """How long leaving waits for the feed."""
 _LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -54,7 +56,7 @@ class Palette(CommandPalette):
         self.query_one(Input).cursor_blink = False
 
 
-class MonitorApp(App[None]):
+class MonitorApp(App[str]):
     """Owns the feed: started when the screen stands, stopped when it goes.
 
     Args:
@@ -138,6 +140,14 @@ class MonitorApp(App[None]):
     def action_leave(self) -> None:
         """Quit."""
         self.exit()
+
+    def action_demo(self) -> None:
+        """Leave for the simulated host, where there is nothing real to look at."""
+        snapshot = self._feed.snapshot()
+        if snapshot.discovery_done and not snapshot.engines and not snapshot.simulated:
+            self.exit(DEMO)
+        else:
+            self._main.notice("the demo is offered where no engine is found: infertop demo")
 
     def action_next_theme(self) -> None:
         """The next theme by name."""

@@ -56,6 +56,7 @@ KEYS: Sequence[Key] = (
     Key("home", "scroll(-100000)", "", "", "", False),
     Key("end", "scroll(100000)", "", "", "", False),
     Key("shift+tab", "next_pane(-1)", "", "", "", False, True),
+    Key("x", "app.demo", "x", "A simulated host to practise on, where no engine is found"),
     Key("ctrl+l", "app.redraw", "^l", "Draw everything again"),
     Key("ctrl+z", "app.suspend_process", "^z", "Suspend; fg brings it back", "", False),
 )

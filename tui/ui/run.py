@@ -7,9 +7,9 @@ import locale
 import os
 import select
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tui.ui.app import MonitorApp, ScreenOptions
+from tui.ui.app import DEMO, MonitorApp, ScreenOptions
 
 if TYPE_CHECKING:
     from tui.model.settings import Config
@@ -21,16 +21,22 @@ AFTERCARE = "".join(f"\x1b[?{mode}l" for mode in _OFF) + "\x1b[?7h\x1b[?25h\x1b[
 """Those off; autowrap and cursor on; no style."""
 
 
-def run_screen(feed: Feed, config: Config, options: ScreenOptions | None = None) -> int:
+class Left(NamedTuple):
+    """How the operator left the screen."""
+
+    status: int
+    """The exit status: 0, or 1 after a fault in the program itself."""
+    wants_demo: bool = False
+    """The simulated host is to be shown instead."""
+
+
+def run_screen(feed: Feed, config: Config, options: ScreenOptions | None = None) -> Left:
     """Show the live screen until the operator leaves.
 
     Args:
         feed: what is shown; it is started and stopped here.
         config: the settings in force.
         options: about this terminal; by default what the environment says (``NO_COLOR``).
-
-    Returns:
-        the exit status: 0, or 1 after a fault in the program itself.
     """
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)  # what an ancestor exported outlives the next resize; the terminal knows
@@ -43,7 +49,7 @@ def run_screen(feed: Feed, config: Config, options: ScreenOptions | None = None)
         app.run(mouse=options.mouse)
     finally:
         _care_for_terminal()
-    return app.return_code or 0
+    return Left(app.return_code or 0, wants_demo=app.return_value == DEMO)
 
 
 def _unicode() -> bool:

@@ -89,9 +89,10 @@ class Hold:
                 return False
         away = now - (now if self._away_since is None else self._away_since)
         steady = now - self._candidate_since
-        return away >= _leave_s(held.verdict, limits) and steady >= _enter_s(
-            held.verdict, new.verdict, limits
-        )
+        if away < _leave_s(held.verdict, limits):
+            return False
+        # an engine that is no longer down or hung must not be called so while its limits are still unclear
+        return held.verdict in AVAILABILITY or steady >= _enter_s(held.verdict, new.verdict, limits)
 
     def _mark(self, old: VerdictName, new: VerdictName, now: float) -> None:
         left = self._left.get(new)

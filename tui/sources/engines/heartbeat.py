@@ -22,6 +22,11 @@ class Heartbeat:
         self.working = False
         """Work was present at the last scrape."""
 
+    @property
+    def count(self) -> float | None:
+        """The first heartbeat figure as last seen: steps since start, tokens where steps are not counted."""
+        return self._beat[0] if self._beat else None
+
     def update(
         self, at: float, beat: tuple[float | None, ...], working: bool, age_s: float | None = None
     ) -> None:

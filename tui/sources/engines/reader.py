@@ -140,6 +140,7 @@ class EngineReader:
             spec_accept_length=_either(ratios.accept_length(), present.positive("spec_accept_length")),
             bounds=latencies.bounds,
             since_last_step_s=None if beat is None else beat.since_step_s,
+            progress=None if beat is None else beat.count,
             stalled_s=None if beat is None else beat.stalled_s,
             stalled_scrapes=None if beat is None else beat.scrapes,
             asleep=present.asleep(),

@@ -16,6 +16,8 @@ HEARTBEAT = "step heartbeat over 5 s from 3 scrapes (once: --samples 7)"
 LONG_S = 30.0
 PREFILL_S = 120.0
 """No prefill takes longer than this without a step, whatever the device seems to do."""
+FIRST_STEPS = 20.0
+"""The first steps of an engine compile kernels: a real vLLM stood still for 25 s at its first request."""
 SPINNING_START_S = 300.0
 
 
@@ -43,6 +45,8 @@ def engine_hung(s: Signals) -> Outcome:
         return _undecided(s)
     quiet_gpu = s.gpu_spinning() or (s.gpus.sm_max is not None and s.gpus.sm_max < 10.0)
     held = max(s.stalled_s or 0.0, picture.held_s or 0.0)
+    if _first_steps(s) and not unanswered and held < PREFILL_S:
+        return cannot_say("a longer look (the first steps may compile)", evidence=(ev.stalled(s),))
     if s.gpu_working() and held < PREFILL_S:
         return cannot_say("a longer look (a long prefill looks the same)", evidence=(ev.stalled(s),))
     facts = (stalled, stalled and held >= LONG_S, unanswered, "ok" in s.status_answers, quiet_gpu)
@@ -56,6 +60,11 @@ def engine_hung(s: Signals) -> Outcome:
         ev.mem_ctrl(s) if s.gpu_spinning() else None,
         missing=() if stalled else ("step heartbeat",),
     )
+
+
+def _first_steps(s: Signals) -> bool:
+    progress = None if s.engine is None else s.engine.progress
+    return s.picture.live and progress is not None and progress < FIRST_STEPS
 
 
 def _undecided(s: Signals) -> Outcome:
