@@ -76,7 +76,7 @@ def test_a_screen_without_engine_and_gpu_offers_the_demo_in_one_key(tmp_path: Pa
     (tmp_path / "config" / "infertop").mkdir(parents=True)
     (tmp_path / "config" / "infertop" / "config.toml").write_text("[discovery]\nenabled = false\n")
     with start(tmp_path) as terminal:
-        terminal.wait_for("x  a simulated host")
+        terminal.wait_for("x  a demo")
         terminal.send("x")
         terminal.wait_for("SIMULATED", 40)
         terminal.wait_for(r"vllm :\d+ demo-8b", 40)

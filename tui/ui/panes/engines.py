@@ -71,11 +71,12 @@ def _nothing(view: View, size: int) -> list[Line]:
         return [(Span("looking for engines on this host…", "muted"),)]
     lines: list[Line] = [
         (Span("no engine found", "text"),),
-        (Span("start one here, or name it: infertop http://HOST:PORT", "muted"),),
-        (Span("x  a simulated host to practise on", "muted"),),
+        (Span("name one: infertop http://HOST:PORT", "muted"),),
+        (Span("x  a demo", "muted"),),
     ]
-    together = (*lines[0], Span("  "), *lines[1])
-    return [together, lines[2]] if width(together) <= size else [fit(line, size) for line in lines]
+    gap = Span("   ")
+    together = (*lines[0], gap, *lines[1], gap, *lines[2])
+    return [together] if width(together) <= size else [fit(line, size) for line in lines]
 
 
 def _table(chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int) -> list[Line]:
