@@ -144,6 +144,16 @@ def test_the_age_of_the_snapshot_is_by_the_servers_own_clock() -> None:
     assert found.since_last_step_s == pytest.approx(6.0)
 
 
+def test_a_first_step_that_takes_long_is_work_though_no_gauge_shows_it() -> None:
+    engine = reader()
+    for at in range(5):
+        stamp = f"2026-11-30T11:42:{26 + at}.000000+00:00"
+        aside = loads(rank(num_running_reqs=0, timestamp=1796038943.0), timestamp=stamp).samples
+        found = engine.feed(None, float(at), aside=aside)
+    assert (found.running, found.since_last_step_s) == (0, 7.0)
+    assert (found.stalled_s, found.stalled_scrapes) == (4.0, 5)
+
+
 def test_the_first_retraction_ever_counts_though_its_family_is_new() -> None:
     body = 'sglang:num_running_reqs 2\nsglang:num_queue_reqs 0\nsglang:realtime_tokens_total{mode="decode"} 100\n'
     engine = reader()

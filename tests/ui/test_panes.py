@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.ui import scenes
 from tui.model.history import History
-from tui.model.readings import GpuSet, RankReading
+from tui.model.readings import GpuSet, Missing, RankReading
 from tui.model.snapshot import EngineView
 from tui.model.status import Observed, Reason, SourceState, SourceStatus
 from tui.model.verdicts import Evidence, Finding, Judgement, Verdict
@@ -295,6 +295,27 @@ def test_the_zoomed_pane_has_percentiles_ranks_and_what_is_not_known() -> None:
     assert rows(text, r"not known http_503_ratio: the status label is grouped .admission_rejections_total.")
     assert rows(text, r"generated tokens/s +requests waiting +KV cache %")
     assert rows(text, r"-30 min .* now")
+
+
+def test_the_zoomed_pane_marks_bounds_and_tells_means_reasons_and_a_slower_pace() -> None:
+    view = scenes.calm_view(full="engines", plots=True)
+    missing = (
+        Missing("itl_p95_s", "no /metrics", "--enable-metrics"),
+        Missing("ttft_p95_s", "no /metrics", "--enable-metrics"),
+    )
+    engine = scenes.engine(
+        0, bounds={"ttft_p99_s": ">", "itl_p50_s": "<"}, ttft_p99_s=80.0, itl_p50_s=0.01, ttft_mean_s=0.35,
+        latency_window_s=60.0, finish_reasons={"stop": 2.0, "abort": 0.5, "error": 0.0},
+        rejections={"max_num_queued_reqs": 1.5}, paused=True, scrape_s=1.2, scrape_every_s=6.0, missing=missing,
+    )  # fmt: skip
+    view = replace(view, snapshot=replace(view.snapshot, engines=(engine,)))
+    text = as_text(view, 160, 45)
+    assert rows(text, r" paused .* >80s +<10ms ")
+    assert rows(text, r"percentiles and means of 60s: .*ttft 0.35s")
+    assert rows(text, r"ended/s abort 0.5 +stop 2 ")
+    assert rows(text, r"rejected/s max_num_queued_reqs 1.5")
+    assert rows(text, r"also +a scrape takes 1.2s +so one every 6.0s +paused")
+    assert rows(text, r"not known itl_p95_s, ttft_p95_s: no /metrics .--enable-metrics.")
 
 
 # ---------------------------------------------------------------------------------------- host, probes

@@ -293,7 +293,8 @@ class EngineReading:
     progress: float | None = None
     """Steps since the engine's start (tokens where it counts none) of the rank that stalls, if one does."""
     stalled_s: float | None = None
-    """Seconds for which work was present at every scrape and the heartbeat stood still (worst rank)."""
+    """Seconds for which work was present at every scrape and the heartbeat stood still (worst rank). Work
+    may be present that no gauge shows yet (SGLang: a snapshot that ages)."""
     stalled_scrapes: int | None = None
     """Scrapes of that span, both ends counted; 0 when the heartbeat moves or there is no work."""
     asleep: bool | None = None

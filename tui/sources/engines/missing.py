@@ -62,7 +62,7 @@ def missing_figures(
     return tuple(
         _missing(field, quantity, reading, table, present, off)
         for field, quantity in FIGURES.items()
-        if getattr(reading, field) is None
+        if getattr(reading, field) is None and field not in table.inapplicable
     )
 
 
@@ -73,6 +73,7 @@ def all_missing(table: EngineTable, why: str, enable: str = "") -> tuple[Missing
         if field in table.hints
         else Missing(field, why, enable)
         for field in FIGURES
+        if field not in table.inapplicable
     )
 
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tui.sources.engines.table import EngineTable, Hint
 
 KV_MAX_WINDOW_S = 30.0
+BUSY_STEP_S = 2.0
+"""A scheduler without work says many times a second that it has none: one that is silent for so long is in
+a step, whatever its gauges say."""
 _QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
@@ -233,8 +236,11 @@ class EngineReader:
         followed: dict[str, Heartbeat] = {}
         for rank in {rank for figure in figures for rank in figure} & (running.keys() | waiting.keys()):
             beat = followed[rank] = self._beats.get(rank) or Heartbeat()
+            age_s = ages.get(rank)
             working = running.get(rank, 0.0) > 0 or waiting.get(rank, 0.0) > 0
-            beat.update(at, tuple(figure.get(rank) for figure in figures), working, ages.get(rank))
+            # a first prefill is in no gauge before it is done, and neither is what comes in a hang
+            working = working or (age_s is not None and age_s >= BUSY_STEP_S)
+            beat.update(at, tuple(figure.get(rank) for figure in figures), working, age_s)
         self._beats = followed
 
     def _worst_beat(self) -> Heartbeat | None:

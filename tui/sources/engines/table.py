@@ -144,6 +144,8 @@ class EngineTable:
     """Beginning of names whose models are the ones that generate: every request passes one of them once."""
     hints: Mapping[str, Hint] = field(default_factory=dict)
     """By field of ``EngineReading``: what this engine never tells."""
+    inapplicable: frozenset[str] = frozenset()
+    """Fields that mean nothing of this engine: nobody misses them."""
     instead: Mapping[str, tuple[str, Hint]] = field(default_factory=dict)
     """By field: a family that is there in place of a usable one, and what that means."""
 

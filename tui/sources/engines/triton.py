@@ -63,6 +63,7 @@ TRITON = EngineTable(
         "nv_inference_request_summary_us",
     ),
     backend_own="nv_trt_llm_",
+    inapplicable=frozenset(("asleep", "paused")),
     hints={
         "gen_tok_s": _NO_TOKENS,
         "prompt_tok_s": _NO_TOKENS,
@@ -87,8 +88,6 @@ TRITON = EngineTable(
         "kv_usage_max": Hint("only the TensorRT-LLM backend has a KV cache"),
         "kv_capacity_tokens": Hint("only the TensorRT-LLM backend has a KV cache"),
         "max_num_seqs": Hint("only the TensorRT-LLM backend has seats"),
-        "asleep": Hint("Triton does not sleep"),
-        "paused": Hint("Triton cannot be paused"),
         "started_at": Hint("Triton does not say when it started"),
     },
 )

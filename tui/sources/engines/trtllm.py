@@ -68,6 +68,7 @@ TRTLLM = EngineTable(
         "queue": Source(("trtllm_request_queue_time_seconds", "request_queue_time_seconds")),
     },
     finish_reasons=((counter("trtllm_request_success", "request_success"), "finished_reason"),),
+    inapplicable=frozenset(("paused",)),
     hints={
         "itl_p50_s": Hint("trtllm-serve has no inter-token latency; tpot is the mean of each request"),
         "itl_p95_s": Hint("trtllm-serve has no inter-token latency; tpot is the mean of each request"),
@@ -78,7 +79,6 @@ TRTLLM = EngineTable(
         ),
         "stalled_s": Hint("trtllm-serve has no step counter", "a generate probe tells: key or --generate"),
         "asleep": Hint("trtllm-serve does not say whether its memory is released"),
-        "paused": Hint("trtllm-serve cannot be paused"),
         "started_at": Hint("trtllm-serve does not say when it started"),
     },
 )

@@ -90,6 +90,8 @@ def _state(item: Row) -> Span:
         return Span(old.removesuffix(" old") if status.state is SourceState.FAILED else old, "warn")
     if item.reading is not None and item.reading.asleep:
         return Span("asleep", "text")
+    if item.reading is not None and item.reading.paused:
+        return Span("paused", "text")
     if item.reading is not None and item.reading.reason is not None:
         return Span(DASH, "muted")
     return Span("serving", "muted")
