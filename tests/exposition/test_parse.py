@@ -116,6 +116,20 @@ def test_the_last_of_duplicates_counts_however_it_is_written() -> None:
     assert values(text) == [("vllm_running", {"a": "1", "b": "2"}, 3.0)]
 
 
+def test_a_family_that_comes_twice_is_read_as_one() -> None:
+    text = (
+        '# TYPE vllm:running gauge\nvllm:running{a="1"} 1\nplain 5\n'
+        '# TYPE vllm:running gauge\nvllm:running{a="2"} 2\nvllm:running{a="1"} 3\n'
+    )
+    found = read(text)
+    assert values(text) == [
+        ("vllm_running", {"a": "1"}, 3.0),
+        ("plain", {}, 5.0),
+        ("vllm_running", {"a": "2"}, 2.0),
+    ]
+    assert (found.accepted, found.rejected) == (4, 0)
+
+
 def test_equal_series_stay_the_same_object_from_scrape_to_scrape() -> None:
     parser = Parser(WANTED)
     (first,) = parser.parse('vllm:running{a="1",b="2"} 1\n').values

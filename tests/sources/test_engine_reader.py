@@ -267,6 +267,36 @@ def test_a_lost_family_is_unknown_and_its_return_continues() -> None:
     assert engine.feed(exposition(Rank(generated=300)), 2.0).gen_tok_s == 100.0
 
 
+def test_a_renamed_family_goes_on_without_a_jump() -> None:
+    def body(hits: int, asked: int, old: bool) -> str:
+        prefix = "vllm:gpu_prefix_cache" if old else "vllm:prefix_cache"
+        return f"vllm:num_requests_running 1\n{prefix}_queries_total {asked}\n{prefix}_hits_total {hits}\n"
+
+    engine = reader()
+    for at in range(3):
+        engine.feed(body(5000 + 10 * at, 9000 + 100 * at, old=True), float(at))
+    after = [engine.feed(body(5000 + 10 * at, 9000 + 100 * at, old=False), float(at)) for at in range(3, 30)]
+    assert {reading.prefix_hit_ratio for reading in after} == {0.1}
+    assert after[-1].restarts == 0
+
+
+def test_a_family_that_is_new_began_with_what_it_counts() -> None:
+    engine = reader()
+    engine.feed("vllm:num_requests_running 1\nvllm:generation_tokens_total 100\n", 0.0)
+    found = engine.feed(
+        "vllm:num_requests_running 1\nvllm:generation_tokens_total 200\nvllm:num_preemptions_total 3\n", 1.0
+    )
+    assert (found.gen_tok_s, found.preemptions_per_s) == (100, 3)
+
+
+def test_a_rank_with_a_url_of_its_own_keeps_its_number() -> None:
+    """Data parallel behind an external balancer: each rank has its own port and knows which one it is."""
+    body = exposition(Rank(running=4, kv=0.7)).replace('engine="0"', 'engine="3"')
+    found = feed((0.0, body), (1.0, body))
+    assert found.ranks == (RankReading("3", 4, 0, 0.7, 1.0),)
+    assert (found.running, found.kv_usage_max, found.kv_capacity_tokens) == (4, 0.7, 1024)
+
+
 # ---------------------------------------------------------------------------------------- latencies
 
 

@@ -15,7 +15,7 @@ from tui.model.verdicts import Judgement
 from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
 from tui.runtime.poll import Poller
-from tui.runtime.target import WatchedEngine
+from tui.runtime.target import WatchedEngine, discovered
 from tui.sources.command_line import command_args
 from tui.sources.engine_tree import tree_of
 from tui.verdict.judge import Judge, judge_all
@@ -188,7 +188,7 @@ class Monitor:
     def _on_processes(self, table: ProcessTable) -> None:
         if self._searching:
             for url in table.listeners:
-                self.watch(EngineTarget(url=url, discovered=True))
+                self.watch(discovered(url, tree_of(table, url)))
         for url, watched in self._engines.items():
             if watched.local and (tree := tree_of(table, url)):
                 watched.learn_kind(tree[0].engine)

@@ -8,9 +8,12 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tui.model.settings import EngineTarget
 from tui.model.snapshot import EngineView
 from tui.model.status import SourceState
+from tui.model.urls import host_port
 from tui.runtime.poll import Poller
+from tui.sources.command_line import command_args
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tui.model.readings import EngineKind, EngineProcess, EngineReading, ProbeReading
-    from tui.model.settings import EngineTarget
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
 
@@ -165,6 +167,16 @@ class WatchedEngine:
             )
             self._probes.append(poller)
             self._probe_tasks.append(self._spawn(poller.run()))
+
+
+def discovered(url: str, tree: tuple[EngineProcess, ...]) -> EngineTarget:
+    """An endpoint that was found by its processes, with the metrics port that their command line names."""
+    port = command_args(tree[0].cmdline).get("metrics-port", "") if tree else ""
+    at = ""
+    if port.isdecimal() and 0 < int(port) < 65536:
+        host = host_port(url)[0]
+        at = f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+    return EngineTarget(url=url, metrics_url=at, discovered=True)
 
 
 def _seats(args: dict[str, str]) -> float | None:

@@ -60,7 +60,7 @@ def without_repeats(samples: Samples, table: EngineTable) -> Samples:
     """
     if not table.replica_labels and not table.total_label:
         return samples
-    gauges = {name for source in _instantaneous(table) for name in source.samples}
+    gauges = table.instantaneous
     kept: dict[str, list[Sample]] = {}
     for name, found in samples.items():
         if len(found) > 1:
@@ -114,17 +114,13 @@ def generating(samples: Samples, table: EngineTable) -> frozenset[str]:
     )
 
 
-def _instantaneous(table: EngineTable) -> Iterable[Source]:
-    return (*table.gauges.values(), *table.queues.values(), *table.also_waiting.values())
-
-
 def _lowest(found: list[Sample], table: EngineTable) -> list[Sample]:
     labels = table.replica_labels
     if not any(label in found[0][0].labels for label in labels):
         return found
-    replicas = [tuple(_number(series.labels.get(label, "")) for label in labels) for series, _ in found]
-    if len(set(replicas)) == 1:
+    if all(len({series.labels.get(label) for series, _ in found}) == 1 for label in labels):
         return found
+    replicas = [tuple(_number(series.labels.get(label, "")) for label in labels) for series, _ in found]
     lowest: dict[str, tuple[float, ...]] = {}
     ranks = [series.labels.get(table.rank_label, "") for series, _ in found]
     for rank, replica in zip(ranks, replicas, strict=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from tui.exposition.parse import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tui.model.readings import EngineKind
 
@@ -31,8 +31,8 @@ class Place:
     written: str
     sample: str
     """Canonical name."""
-    matchers: tuple[tuple[str, re.Pattern[str], bool], ...]
-    """Label, pattern of the whole value, whether it must match or must not."""
+    matchers: tuple[tuple[str, Callable[[str], bool]], ...]
+    """Label, and what its value must be."""
 
     @classmethod
     def of(cls, written: str) -> Place:
@@ -40,18 +40,20 @@ class Place:
         match = _PLACE.match(written)
         if match is None:
             raise ValueError(written)
-        matchers = tuple(
-            (label, re.compile(re.escape(value) if op == "=" else value), op != "!~")
-            for label, op, value in _MATCHER.findall(match[2] or "")
-        )
+        found = _MATCHER.findall(match[2] or "")
+        matchers = tuple((label, _matcher(operator, value)) for label, operator, value in found)
         return cls(written, canonical(match[1]), matchers)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """The labels of a sample of this name are those that are meant."""
-        return all(
-            (pattern.fullmatch(labels.get(label, "")) is not None) is wanted
-            for label, pattern, wanted in self.matchers
-        )
+        return all(test(labels.get(label, "")) for label, test in self.matchers)
+
+
+def _matcher(operator: str, value: str) -> Callable[[str], bool]:
+    if operator == "=":
+        return value.__eq__
+    pattern = re.compile(value)
+    return lambda text: (pattern.fullmatch(text) is None) is (operator == "!~")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,14 @@ class EngineTable:
     """Fields that mean nothing of this engine: nobody misses them."""
     instead: Mapping[str, tuple[str, Hint]] = field(default_factory=dict)
     """By field: a family that is there in place of a usable one, and what that means."""
+
+    instantaneous: frozenset[str] = field(init=False)
+    """Canonical names of everything that is a gauge."""
+
+    def __post_init__(self) -> None:
+        gauges = (*self.gauges.values(), *self.queues.values(), *self.also_waiting.values())
+        names = frozenset(name for source in gauges for name in source.samples)
+        object.__setattr__(self, "instantaneous", names)
 
     def wanted(self) -> frozenset[str]:
         """Every sample name to read."""
