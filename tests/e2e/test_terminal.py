@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,6 @@ from tests.support.vllm_text import Rank, exposition
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.fake_nvml import FakeNvml
 
 pytest_plugins = ("tests.support.nvml_plugin",)
@@ -64,6 +63,25 @@ def test_every_way_out_leaves_the_terminal_whole(way: str, tmp_path: Path) -> No
         assert terminal.modes_left() == set()
         assert not terminal.tty_changed()
         assert "Traceback" not in terminal.text()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGSTOP, None], ids=["stopped before", "never stopped"])
+def test_sigcont_does_not_take_the_terminal_twice(stop: signal.Signals | None, tmp_path: Path) -> None:
+    """``timeout``, systemd and shells send it to programs that nobody stopped."""
+    with serve_in_thread(vllm(healthy)) as server, start(tmp_path, server.url) as terminal:
+        terminal.wait_for("serving")
+        status = Path(f"/proc/{terminal.process.pid}/status")
+        if stop is not None:
+            terminal.signal(stop)
+            wait_for(lambda: "State:\tT" in status.read_text(), 10, "the stop")
+        drawn = len(terminal.raw)
+        terminal.signal(signal.SIGCONT)
+        wait_for(lambda: b"VERDICT" in terminal.raw[drawn:], 10, "the whole screen again")
+        assert ALTERNATE_SCREEN not in terminal.raw[drawn:]
+        terminal.send("q")
+        assert terminal.wait(10) == 0
+        assert terminal.modes_left() == set()
+        assert not terminal.tty_changed()
 
 
 def test_leaving_does_not_wait_for_what_hangs(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import select
 import sys
+import termios
 from typing import TYPE_CHECKING, Any
 
 from textual.drivers.linux_driver import LinuxDriver
@@ -86,6 +87,19 @@ class CellDriver(LinuxDriver):
         self._behind = False
         self._sync = ""
         self._seen_size: Size | None = None
+        self._raw: list[Any] | None = None
+        """The terminal's settings while this program has it."""
+
+    def start_application_mode(self) -> None:
+        """Take the terminal."""
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        with contextlib.suppress(termios.error):
+            self._raw = termios.tcgetattr(self.fileno)
+
+    def stop_application_mode(self) -> None:
+        """Give it back."""
+        self._raw = None
+        super().stop_application_mode()
 
     def forget(self) -> None:
         """The terminal's content is not known: the next frame is sent in full."""
@@ -131,6 +145,20 @@ class CellDriver(LinuxDriver):
             thread.join(timeout=LAST_CHANCE_S)
         if not self._slow():
             super().close()
+
+    def _sigcont_application(self, *args: object) -> None:
+        """Go on after a stop.
+
+        Only after SIGTSTP was the terminal given back first. After SIGSTOP it is still ours, and ``timeout``,
+        systemd and shells send SIGCONT without any stop: Textual would take the terminal a second time, with
+        a second thread for its keys that never ends, and give it back raw.
+        """
+        if self._must_signal_resume:
+            super()._sigcont_application(*args)
+        elif self._raw is not None:
+            with contextlib.suppress(termios.error):  # a shell may have set it for its own prompt meanwhile
+                termios.tcsetattr(self.fileno, termios.TCSANOW, self._raw)
+            self.send_message(self.SignalResume())
 
     def _paint(self, *, even_if_slow: bool = False) -> None:
         self._behind = self._slow() and not even_if_slow
