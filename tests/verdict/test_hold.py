@@ -109,6 +109,16 @@ def test_first_picture_is_believed_if_calm_and_awaited_if_not() -> None:
     assert seconds_until(screen.run(full(), 10), "kv_cache") <= LIMITS.hold_s + 3
 
 
+def test_an_unknown_on_its_way_out_names_nothing_that_is_known_by_now() -> None:
+    screen = Screen()
+    silent = made.view(engine=Observed(None, made.failed("timeout")), probes=(), processes=None)
+    assert "engine figures" in screen.show(silent).missing
+    shown = screen.show(full())
+    assert (shown.verdict, shown.state, shown.changing_to) == ("unknown", "changing", "kv_cache")
+    assert "engine figures" not in shown.missing
+    assert any(e.text == "waiting 30" for e in shown.evidence)
+
+
 @pytest.mark.parametrize("period", [1, 2, 4, 7, 10, 20, 25])
 def test_oscillating_signal_changes_a_bottleneck_verdict_once_a_minute_at_most(period: int) -> None:
     screen = Screen()

@@ -62,15 +62,16 @@ class Hold:
         if self._due(held, new, now):
             self._mark(held.verdict, new.verdict, now)
             return self._change(new, self._candidate_wall)
+        if held.verdict == "unknown":
+            held = replace(_not_yet(new), since=held.since)  # what was not known may be known by now
         return self._show(replace(held, state="changing", changing_to=new.verdict))
 
     def _first(self, new: Verdict, now: float, wall: float) -> Verdict:
         if _immediate(new.verdict) or new.verdict == "unknown":
             return self._change(new, wall)
-        waiting = replace(new, verdict="unknown", title=TEXTS["unknown"].title, secondary=(), advice=())
         self._away_since = self._candidate_since = now
         self._candidate, self._candidate_wall = new.verdict, wall
-        self._held = replace(waiting, since=wall)
+        self._held = replace(_not_yet(new), since=wall)
         self.timeline.append((wall, "unknown"))
         return replace(self._held, state="changing", changing_to=new.verdict)
 
@@ -112,6 +113,11 @@ class Hold:
         changing = verdict.state == "changing"
         self._held = replace(verdict, state="held", changing_to=None) if changing else verdict
         return verdict
+
+
+def _not_yet(new: Verdict) -> Verdict:
+    """Unknown, with the evidence of what has not held for long enough."""
+    return replace(new, verdict="unknown", title=TEXTS["unknown"].title, secondary=(), advice=())
 
 
 def _immediate(name: VerdictName) -> bool:
