@@ -133,6 +133,13 @@ async def test_sglang_routes(tmp_path: Path) -> None:
         )
 
 
+async def until_shown(url: str, family: str, within_s: float = 20.0) -> None:
+    """Gauges and counters come in reports of their own: one may be a report behind the other."""
+    ends_s = time.monotonic() + within_s
+    while family not in (await ask(url, "/metrics")).body.decode():
+        assert time.monotonic() < ends_s, f"no {family} within {within_s} s"
+
+
 @pytest.mark.parametrize("dialect", ["vllm", "sglang"])
 async def test_a_client_that_hangs_up_frees_its_seat(tmp_path: Path, dialect: str) -> None:
     """The request is forgotten: counted as aborted by SGLang, by vLLM not at all."""
@@ -143,13 +150,13 @@ async def test_a_client_that_hangs_up_frees_its_seat(tmp_path: Path, dialect: st
         with contextlib.suppress(asyncio.CancelledError):
             await client
         await until(lambda: engine.supervisor.load.running == 0)
-        text = (await ask(engine.url, "/metrics")).body.decode()
         if dialect == "vllm":
+            text = (await ask(engine.url, "/metrics")).body.decode()
             assert (
                 'request_success_total{engine="0",finished_reason="abort",model_name="demo-8b"} 0.0' in text
             )
         else:
-            assert "sglang:num_aborted_requests_total" in text
+            await until_shown(engine.url, "sglang:num_aborted_requests_total")
 
 
 async def test_requests_that_arrive_in_a_hang_show_in_no_gauge(tmp_path: Path) -> None:
