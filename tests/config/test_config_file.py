@@ -12,6 +12,7 @@ from tui.config import schema
 from tui.config.load import ConfigError, load, parse
 from tui.config.template import render
 from tui.model.settings import Config, EngineTarget, ProbeSpec
+from tui.ui.themes import directories
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,6 +116,20 @@ def test_a_secret_is_not_quoted() -> None:
         parse("[[engines]]\nurl = 'x'\ntoken = ['hunter2']\nheaders = { A = ['hunter2'] }", "f")
     assert "hunter2" not in str(caught.value)
     assert "engines[1].token: expected a string" in str(caught.value)
+
+
+@pytest.mark.parametrize("home", ["x" * 5000, None], ids=["a place that cannot be asked", "no home at all"])
+def test_without_a_place_for_settings_the_defaults_hold(
+    home: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if home is None:
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)  # as in a container: no entry in passwd
+    else:
+        monkeypatch.setenv("XDG_CONFIG_HOME", f"/{home}")
+    assert load(None) == Config()
+    assert len(directories()) == 1
 
 
 def test_a_missing_file_is_an_error_only_when_it_was_named(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui.config import schema
 from tui.config._toml import TOMLDecodeError, loads
+from tui.config.places import config_home
 from tui.model.settings import Config, EngineTarget
 from tui.model.text import clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ConfigError(Exception):
@@ -20,12 +22,6 @@ class ConfigError(Exception):
         self.faults = faults
 
 
-def default_path() -> Path:
-    """``$XDG_CONFIG_HOME/infertop/config.toml``."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base else Path.home() / ".config") / "infertop" / "config.toml"
-
-
 def load(path: Path | None) -> Config:
     """The settings of a file; of the default one, if it exists, when none is named.
 
@@ -33,8 +29,9 @@ def load(path: Path | None) -> Config:
         ConfigError: unreadable, not TOML, or a key that does not fit.
     """
     if path is None:
-        path = default_path()
-        if not path.exists():
+        home = config_home()
+        path = None if home is None else home / "config.toml"
+        if path is None or not path.exists():
             return Config()
     try:
         text = path.read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -12,6 +11,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from tui.config._toml import TOMLDecodeError, loads
+from tui.config.places import config_home
 from tui.model.text import clean
 from tui.ui.lines import Role
 
@@ -45,8 +45,8 @@ def directories() -> list[Path]:
     """Where themes are looked for: those shipped with the program, then the user's, which win."""
     packaged = PACKAGE / "_themes"  # in a wheel; a checkout has them beside the package
     shipped = packaged if packaged.is_dir() else PACKAGE.parent / "themes"
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return [shipped, (Path(base) if base else Path.home() / ".config") / "infertop" / "themes"]
+    home = config_home()
+    return [shipped] if home is None else [shipped, home / "themes"]
 
 
 def load_all(places: Iterable[Path]) -> tuple[dict[str, ScreenTheme], list[str]]:
