@@ -44,6 +44,9 @@ def test_canonical_form(text: str, url: str, host: str, port: int, short: str) -
         "http://x y",
         "http://x\x1b[31m",
         "http://[::1",
+        "8000",
+        "http://x/\u00fc",
+        "http://\udcff:80",
     ],
 )
 def test_refused(text: str) -> None:

@@ -14,11 +14,15 @@ def parse_url(text: str) -> str:
         ValueError: not an http(s) address; or it holds credentials, a query or a fragment, which
             would end up on screen and in logs.
     """
+    if text.isdecimal():
+        raise ValueError("a port without a host")
     if "://" not in text:
         text = f"http://{text}"
     if any(ord(c) <= 32 or ord(c) == 127 for c in text):
         raise ValueError("white space or control characters")
     parts = urlsplit(text)
+    if not parts.path.isascii() or any("\ud800" <= c <= "\udfff" for c in text):
+        raise ValueError("characters that no URL has; write them as %XX")
     if parts.scheme not in ("http", "https"):
         raise ValueError("the scheme is not http or https")
     if parts.username is not None or parts.password is not None:
