@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,9 @@ SCREEN = Command("tui.commands.screen", "the live screen")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; usage errors exit with 2."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale without our dash must not cost the answer
     name, rest = _command(words)
     command = COMMANDS[name] if name else SCREEN
     module = importlib.import_module(command.module)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.program import run
+from tests.support.program import command, environment, run
 from tui import __version__
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     [
         (("once", "ftp://x"), "not an engine's address: 'ftp://x'"),
         (("once", "http://u:p@x:1"), "credentials"),
+        (("once", "8000"), "'8000' (a port without a host); e.g. http://127.0.0.1:8000"),
+        (("once", "http://\udcff:80"), "not an engine's address"),
         (("once", "--interval", "0"), "not a number of seconds from 0.2 to 3600"),
         (("once", "--interval", "nan"), "not a number of seconds"),
         (("once", "--samples", "0"), "not a number from 1 to 10000"),
@@ -42,6 +45,23 @@ def test_usage_errors_exit_with_2_and_one_line(
     assert complaint in ended.err
     assert "Traceback" not in ended.err
     assert ended.out == ""
+
+
+def test_a_closed_stdin_is_no_terminal(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command()],
+        env=environment(tmp_path), capture_output=True, text=True, timeout=40, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "needs a terminal" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_locale_without_our_characters_costs_those_alone(tmp_path: Path) -> None:
+    ended = run("once", "http://127.0.0.1:9", home=tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    assert ended.status in (1, 2)  # what else is wrong depends on the machine
+    assert "refused" in ended.out
+    assert "Traceback" not in ended.err
 
 
 def test_a_secret_in_a_refused_url_is_not_echoed(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def need_terminal() -> None:
     Raises:
         UsageError: no terminal, or one that cannot move its cursor.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # a stream that was closed before the start is None
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise UsageError("the live screen needs a terminal; for scripts: infertop once --json")
     if os.environ.get("TERM", "dumb") in ("", "dumb"):
         raise UsageError("this terminal (TERM=dumb) cannot show the live screen; use: infertop once")
