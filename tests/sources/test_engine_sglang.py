@@ -136,6 +136,7 @@ def test_a_snapshot_that_is_not_to_be_had_is_no_progress() -> None:
     for at, aside in enumerate((snapshot, {}, snapshot, {}, snapshot)):
         found = engine.feed(body, float(at), aside=aside)
     assert (found.stalled_s, found.stalled_scrapes) == (4.0, 5)
+    assert found.progress == 100  # tokens, never the time of the snapshot
 
 
 def test_the_age_of_the_snapshot_is_by_the_servers_own_clock() -> None:

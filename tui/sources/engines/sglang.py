@@ -68,8 +68,8 @@ SGLANG = EngineTable(
         "queue": Source(("sglang:queue_time_seconds", "sglang:queue_time_s"), since="SGLang 0.5.2"),
     },
     heartbeat=(
-        Source(("loads:timestamp",)),
         counter("sglang:realtime_tokens"),
+        Source(("loads:timestamp",)),
         Source(("sglang:forward_execution_seconds_total", "sglang:gpu_execution_seconds_total")),
     ),
     queues={
