@@ -350,3 +350,29 @@ def test_a_crowded_host_costs_little(host: EngineHost) -> None:
     began = time.thread_time()
     host.read()
     assert time.thread_time() - began < 0.3
+
+
+@pytest.mark.parametrize(
+    ("parent", "status", "orphan"),
+    [
+        ("systemd", "", True),
+        ("containerd-shim-runc-v2", "", True),
+        ("entrypoint", "NSpid:\t60\t1\n", True),  # the first process of a container
+        ("entrypoint", "NSpid:\t60\t7\n", False),
+        ("mpirun", "", False),
+    ],
+)
+def test_who_a_part_without_a_server_was_left_to(
+    host: EngineHost, parent: str, status: str, orphan: bool
+) -> None:
+    host.tree.process(60, comm=parent, argv=[parent])
+    host.tree.write("60/status", status)
+    host.tree.process(102, ppid=60, comm="VLLM::EngineCore", title="VLLM::EngineCore")
+    host.tree.process(103, ppid=102, comm="VLLM::Worker", title="VLLM::Worker")
+    assert [process.orphan for process in host.read().processes] == [orphan, orphan]
+
+
+def test_cores_of_servers_that_lost_their_launcher_are_in_use(host: EngineHost) -> None:
+    host.tree.process(101, ppid=1, comm="VLLM::APIServer", title="VLLM::APIServer_0")
+    host.tree.process(102, ppid=1, comm="VLLM::EngineCore", title="VLLM::EngineCore")
+    assert not any(process.orphan for process in host.read().processes)

@@ -386,6 +386,8 @@ class EngineProcess:
     """What such a process wrote there, uncut and with its rank, e.g. ``VLLM::Worker_TP0``."""
     other_network: bool = False
     """It is in a network namespace of its own: its port is not one of this host."""
+    orphan: bool = False
+    """A part of an engine whose server has gone: init or another reaper has taken it over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,3 +399,21 @@ class ProcessTable:
     """URLs at which an engine-like process listens."""
     complete: bool = True
     """False where processes of this host are hidden from us: that one is absent then means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """What holds memory although nothing is served from it."""
+
+    pid: int | None
+    """None: the driver names no process for the memory."""
+    name: str | None = None
+    age_s: float | None = None
+    gpu_mem_mib: float | None = None
+    """On all GPUs; None where the driver does not tell."""
+    command: str | None = None
+    """What would end it, for a person to type: nothing here runs it. None: no command is known to."""
+    gpus: tuple[int, ...] = ()
+    """Indexes of the GPUs on which it holds memory."""
+    why: str = ""
+    """For a person: what makes it one."""

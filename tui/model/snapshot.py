@@ -10,7 +10,7 @@ from tui.model.status import Observed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tui.model.readings import EngineProcess, EngineReading, GpuSet, HostReading, ProbeReading
+    from tui.model.readings import EngineProcess, EngineReading, GpuSet, HostReading, Orphan, ProbeReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +51,5 @@ class HostSnapshot:
     actions_enabled: bool = False
     discovery_done: bool = True
     """False until the first look for engines has ended."""
+    orphans: tuple[Orphan, ...] | None = None
+    """Processes that hold memory for nothing; None where neither process table nor driver can be read."""

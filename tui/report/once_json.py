@@ -13,7 +13,7 @@ from tui.model.status import SourceState
 from tui.verdict.live import pictures
 
 if TYPE_CHECKING:
-    from tui.model.readings import ProbeReading
+    from tui.model.readings import Orphan, ProbeReading
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.verdicts import Judgement, Verdict
 
@@ -55,7 +55,7 @@ def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
         "engines": [_engine(view, phases[view.url] or "unknown") for view in snapshot.engines],
         "probes": [_probe(probe) for view in snapshot.engines for probe in view.probes],
         "verdicts": [verdict(v) for v in judgement.verdicts],
-        "orphans": [],
+        "orphans": [_orphan(orphan) for orphan in snapshot.orphans or ()],
         "findings": [dataclasses.asdict(finding) for finding in judgement.findings],
     }
 
@@ -168,6 +168,18 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
             for r in figures.ranks
         ],
         "missing": [dataclasses.asdict(m) for m in figures.missing],
+    }
+
+
+def _orphan(orphan: Orphan) -> dict[str, Any]:
+    return {
+        "pid": orphan.pid,
+        "name": orphan.name,
+        "age_s": _plain(orphan.age_s),
+        "gpu_mem_mib": _plain(orphan.gpu_mem_mib),
+        "command": orphan.command,
+        "gpus": list(orphan.gpus),
+        "why": orphan.why,
     }
 
 

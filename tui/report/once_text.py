@@ -30,7 +30,8 @@ def render(snapshot: HostSnapshot, judgement: Judgement) -> str:
         lines.append(
             f"{finding.level}: {finding.text}" + (f" ({finding.arithmetic})" if finding.arithmetic else "")
         )
-    lines += ["", *_gpus(snapshot), "", *_engines(snapshot), "", *_host(snapshot), "", *_probes(snapshot)]
+    parts = (_gpus, _engines, _orphans, _host, _probes)
+    lines += [line for part in parts if (found := part(snapshot)) for line in ("", *found)]
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -148,6 +149,22 @@ def _below(view: EngineView) -> list[str]:
 _NEEDED = frozenset(
     ("running", "waiting", "kv_usage", "ttft_p95_s", "itl_p95_s", "gen_tok_s", "since_last_step_s")
 )
+
+
+def _orphans(snapshot: HostSnapshot) -> list[str]:
+    rows = [["orphan", "pid", "age", "GPU GiB", "of GPU"]]
+    rows += [
+        [
+            orphan.name or "unknown",
+            units.DASH if orphan.pid is None else str(orphan.pid),
+            units.seconds(orphan.age_s),
+            units.gib(orphan.gpu_mem_mib),
+            ",".join(map(str, orphan.gpus)) or units.DASH,
+        ]
+        for orphan in snapshot.orphans or ()
+    ]
+    lines = table(rows) if len(rows) > 1 else []
+    return lines + [f"  to end it: {orphan.command}" for orphan in snapshot.orphans or () if orphan.command]
 
 
 def _host(snapshot: HostSnapshot) -> list[str]:

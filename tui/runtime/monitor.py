@@ -14,10 +14,12 @@ from tui.model.urls import host_port
 from tui.model.verdicts import Judgement
 from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
+from tui.runtime.orphans import OrphanWatch
 from tui.runtime.poll import Poller
 from tui.runtime.target import WatchedEngine, discovered
 from tui.sources.command_line import command_args
 from tui.sources.engine_tree import tree_of
+from tui.sources.kernel.visibility import is_gone
 from tui.verdict.judge import Judge, judge_all
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Monitor:
         self._snapshot: HostSnapshot | None = None
         self._searching = not targets and config.discovery.enabled
         self._looked = not self._searching
+        self._orphans = OrphanWatch(is_gone)
         interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
         self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
         self.host: Poller[HostReading] = self._blocking(sources.host(), interval, 3.0)
@@ -249,11 +252,12 @@ class Monitor:
                 if not tree and not table.reading.complete:
                     tree = None  # not seen is not gone where other users' processes are hidden
             views.append(watched.view(now, tree, args))
+        gpus, wall = self.gpus.observed(now), self._clock.wall()
         return HostSnapshot(
             taken_at=now,
-            wall=self._clock.wall(),
+            wall=wall,
             hostname=self._hostname,
-            gpus=self.gpus.observed(now),
+            gpus=gpus,
             host=self.host.observed(now),
             engines=tuple(sorted(views, key=lambda view: host_port(view.url)[1])),
             interval_s=self.interval_s,
@@ -262,4 +266,7 @@ class Monitor:
             read_only=self._config.read_only,
             actions_enabled=self._config.actions.enabled and not self._config.read_only,
             discovery_done=self._looked,
+            orphans=self._orphans.update(
+                table.reading if table.status.ok else None, gpus.reading if gpus.status.ok else None, wall
+            ),
         )

@@ -18,6 +18,7 @@ from tui.sources.http_socket import HttpSocket, SocketFinder
 from tui.sources.kernel.procfs import (
     FLAGS,
     PPID,
+    SESSION,
     START,
     STATE,
     numbered,
@@ -25,7 +26,7 @@ from tui.sources.kernel.procfs import (
     read_file,
     read_start,
 )
-from tui.sources.kernel.visibility import visibility
+from tui.sources.kernel.visibility import is_reaper, visibility
 from tui.sources.recognition import HTTP_ROLES, Identity, by_command, by_title, runs_a_script, within
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class _Seen:
     options: dict[str, str] = field(default_factory=dict)
     rests_until: float = 0.0
     ppid: int = 0
+    session: int = 0
     zombie: bool = False
 
 
@@ -101,7 +103,8 @@ class ProcessSource:
         self._look_at_all()
         found = self._identify()
         sockets = self._find_sockets(found) if found else {}
-        rows = tuple(self._row(pid, found[pid], sockets.get(pid)) for pid in sorted(found))
+        orphans = self._orphans(found)
+        rows = tuple(self._row(pid, found[pid], sockets.get(pid), orphans) for pid in sorted(found))
         urls = {s.url(): s.port for s in sockets.values() if s.listening and not s.other_network}
         listeners = tuple(sorted(urls, key=lambda url: (urls[url] or 0, url)))
         return ProcessTable(rows, listeners, self._complete)
@@ -148,7 +151,7 @@ class ProcessSource:
                     self._look_at(name, seen)
             if known and seen.identity is None:
                 seen.rests_until = now + _REST_S[pid % len(_REST_S)]
-            seen.ppid, seen.zombie = int(fields[PPID]), zombie
+            seen.ppid, seen.session, seen.zombie = int(fields[PPID]), int(fields[SESSION]), zombie
             after[pid] = seen
         self._seen = after
 
@@ -180,7 +183,9 @@ class ProcessSource:
                 continue
             # a server started through a script of the operator's own; what an orphan was left to (init,
             # a container's shim, a shell) is no Python program
-            if parent in self._seen and self._seen[parent].script:
+            if parent not in self._seen or is_reaper(self._proc, parent, self._comm(parent)):
+                continue
+            if self._seen[parent].script:
                 found[parent] = Identity(identity.engine, "launcher", inferred=True)
                 self._adopt(parent, found[parent], found, children, in_a_tree)
         for pid in tuple(found):
@@ -224,7 +229,46 @@ class ProcessSource:
             seen.options = command_args(seen.arguments)
         return seen.options
 
-    def _row(self, pid: int, identity: Identity, socket: HttpSocket | None) -> EngineProcess:
+    def _orphans(self, found: dict[int, Identity]) -> frozenset[int]:
+        """Parts of engines that a reaper has taken over, and what is below them.
+
+        API servers that outlived their launcher serve on, from cores that have lost it too.
+        """
+        serving = {
+            (found[pid].engine, self._seen[pid].session)
+            for pid in found
+            if found[pid].titled
+            and found[pid].role in HTTP_ROLES
+            and self._seen[pid].ppid not in found
+            and not self._seen[pid].zombie
+        }
+        left = {
+            pid
+            for pid, identity in found.items()
+            if identity.titled
+            and identity.role not in HTTP_ROLES
+            and not self._seen[pid].zombie
+            and (identity.engine, self._seen[pid].session) not in serving
+            and self._seen[pid].ppid not in found
+            and is_reaper(self._proc, self._seen[pid].ppid, self._comm(self._seen[pid].ppid))
+        }
+        return frozenset(pid for pid in found if pid in left or self._below(pid, left, found))
+
+    def _comm(self, pid: int) -> str:
+        seen = self._seen.get(pid)
+        return _text(seen.comm) if seen is not None else ""
+
+    def _below(self, pid: int, roots: set[int], found: dict[int, Identity]) -> bool:
+        above: set[int] = set()
+        while (pid := self._seen[pid].ppid) in found and pid not in above:
+            if pid in roots:
+                return True
+            above.add(pid)
+        return False
+
+    def _row(
+        self, pid: int, identity: Identity, socket: HttpSocket | None, orphans: frozenset[int]
+    ) -> EngineProcess:
         seen = self._seen[pid]
         titled = identity.titled
         if not titled and not seen.shown:
@@ -243,6 +287,7 @@ class ProcessSource:
             cmdline=() if titled else seen.shown,
             title=clean(seen.arguments[0], 64) if titled and seen.arguments else "",
             other_network=socket is not None and socket.other_network,
+            orphan=pid in orphans,
         )
 
 

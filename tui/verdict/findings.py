@@ -34,6 +34,7 @@ def findings(
         *_sources(snapshot),
         *_devices(snapshot),
         *_host(snapshot, thresholds),
+        *_orphans(snapshot),
     ]
     for view, assessment in zip(snapshot.engines, assessments, strict=True):
         found += _engine(view, assessment, thresholds)
@@ -104,6 +105,25 @@ def _host(snapshot: HostSnapshot, thresholds: Thresholds) -> Iterator[Finding]:
         yield Finding("host-memory", "warning", "host", text)
     if host.psi_mem is not None and host.psi_mem >= thresholds.psi_io:
         yield Finding("memory-pressure", "warning", "host", f"memory pressure {number(host.psi_mem)} %")
+
+
+def _orphans(snapshot: HostSnapshot) -> Iterator[Finding]:
+    """A line for each, those without a process together; what they hold is memory that no engine can get."""
+    rows = snapshot.orphans or ()
+    for orphan in rows:
+        if orphan.pid is not None:
+            held = f" holds {gib(orphan.gpu_mem_mib)} GiB" if orphan.gpu_mem_mib else ""
+            age = f", {seconds(orphan.age_s)} old" if orphan.age_s is not None else ""
+            where = f" of GPU {', '.join(map(str, orphan.gpus))}" if orphan.gpus and held else ""
+            end = f"; to end it: {orphan.command}" if orphan.command else ""
+            text = f"{orphan.name or 'process'} pid {orphan.pid}{held}{where}{age}: {orphan.why}{end}"
+            yield Finding("orphan", "warning", "host", clean(text))
+    unheld = [orphan for orphan in rows if orphan.pid is None]
+    if unheld:
+        each = ", ".join(f"GPU {orphan.gpus[0]} {gib(orphan.gpu_mem_mib)} GiB" for orphan in unheld[:8])
+        more = f" and {len(unheld) - 8} more" if len(unheld) > 8 else ""
+        text = f"memory that no process accounts for: {each}{more}; see fuser -v /dev/nvidia*"
+        yield Finding("gpu-memory-unaccounted", "warning", "host", text)
 
 
 # ---------------------------------------------------------------------------------------- engines

@@ -10,6 +10,7 @@ from tui.model.text import clean
 # Positions in the fields of /proc/PID/stat that follow the command name (proc_pid_stat(5) minus three).
 STATE: Final = 0
 PPID: Final = 1
+SESSION: Final = 3
 FLAGS: Final = 6
 UTIME: Final = 11
 STIME: Final = 12
