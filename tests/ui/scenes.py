@@ -54,7 +54,47 @@ def gpu(index: int, **changes: Any) -> GpuReading:
         pcie_gen_max=5,
         pcie_width=16,
         pcie_width_max=16,
-        processes=(GpuProcess(4100 + index, "VLLM::Worker_TP", 73_100.0),),
+        processes=(GpuProcess(4100 + index, "VLLM::Worker_TP", 73_100.0, 94.0, 61.0),),
+        gpm_sm_active=0.83,
+        gpm_sm_occupancy=0.41,
+        gpm_tensor_active=0.37,
+        gpm_dram_active=0.62,
+        mem_temp_c=80.0 - index,
+        energy_j=4.1e8 + 1e6 * index,
+        persistence=True,
+        compute_mode="default",
+        ecc_corrected=0,
+        ecc_aggregate_corrected=12 + index,
+        ecc_aggregate_uncorrected=0,
+        remap_corrected=0,
+        remap_uncorrected=0,
+        remap_failed=False,
+        remap_pending=False,
+        pcie_tx_mb_s=812.0,
+        pcie_rx_mb_s=2310.0,
+        nvlinks=18,
+        nvlinks_up=18,
+        nvlink_errors=0,
+        nvlink_tx_mb_s=104_200.0,
+        nvlink_rx_mb_s=103_900.0,
+        throttle_share=(("sw_power_cap", 0.4),),
+    )
+    return replace(base, **changes)
+
+
+def instance(card: GpuReading, place: int, **changes: Any) -> GpuReading:
+    """A MIG instance of a card."""
+    base = GpuReading(
+        index=card.index,
+        uuid=f"MIG-{card.index}-{place}",
+        name="NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        mem_used_mib=8_000.0,
+        mem_total_mib=9_984.0,
+        gpm_sm_active=0.7,
+        parent_uuid=card.uuid,
+        mig_name="1g.10gb",
+        mig_index=place,
+        processes=(GpuProcess(5000 + place, "VLLM::Worker", 7_900.0),),
     )
     return replace(base, **changes)
 
@@ -276,7 +316,12 @@ def sick_view(**mode: Any) -> View:
 
 def bare_view(**mode: Any) -> View:
     """No GPU, no engine: a laptop."""
-    status = SourceStatus(SourceState.UNSUPPORTED, "no_driver", "libnvidia-ml.so.1 not found", since=NOW - 60)
+    status = SourceStatus(
+        SourceState.UNSUPPORTED,
+        "no_driver",
+        "no NVIDIA driver here: libnvidia-ml.so.1 cannot be loaded",
+        since=NOW - 60,
+    )
     found = replace(snapshot(engines=0), gpus=Observed(None, status))
     verdict = Verdict(
         "host", "unknown", "UNKNOWN", confidence="low", missing=("no GPU figures", "no engine found")
@@ -289,7 +334,12 @@ def bare_view(**mode: Any) -> View:
 def stale_view(**mode: Any) -> View:
     """One engine refuses, one is slow, the driver hangs."""
     stuck = SourceStatus(
-        SourceState.FAILED, "stuck", "nvmlDeviceGetUtilizationRates", since=NOW - 31, age_s=31.0, failures=4
+        SourceState.FAILED,
+        "stuck",
+        "stuck in nvmlDeviceGetUtilizationRates for 31 s",
+        since=NOW - 31,
+        age_s=31.0,
+        failures=4,
     )
     slow = SourceStatus(SourceState.STALE, since=NOW - 900, age_s=9.0)
     base = snapshot()
@@ -320,6 +370,50 @@ def stale_view(**mode: Any) -> View:
     return View(found, judgement, Trends(history()), lines, Mode(**mode))
 
 
+def broken_view(**mode: Any) -> View:
+    """One card lost, one that hangs, one with memory errors, one cut into instances; an AMD GPU beside them."""
+    cut_up = gpu(6, mig=True, sm_pct=None, mem_ctrl_pct=None, processes=(), gpm_sm_active=None)
+    lost = gpu(
+        3,
+        state="lost",
+        reason="lost",
+        detail="on the PCI bus but not counted by the driver; Xid 79: the GPU has fallen off the bus",
+        xid=79,
+        xid_text="the GPU has fallen off the bus",
+        xid_age_s=12.0,
+        stale_s=12.0,
+    )
+    hung = gpu(
+        4, state="error", reason="stuck", detail="stuck in nvmlDeviceGetPowerUsage for 31 s", stale_s=31.0
+    )
+    worn = gpu(
+        5,
+        ecc_uncorrected=2,
+        remap_pending=True,
+        detail="2 uncorrected memory errors since the driver was loaded; "
+        "memory rows wait to be remapped: reset the GPU",
+    )
+    back = gpu(7, recovered_s=40.0, missing=(Missing("pcie_tx_mb_s", "old_driver", "driver 450 or newer"),))
+    rows = (
+        gpu(0), gpu(1), gpu(2), lost, hung, worn, cut_up, instance(cut_up, 0), instance(cut_up, 2), back,
+    )  # fmt: skip
+    other = ("an AMD GPU is on the PCI bus: not read",)
+    notes = ("the cards cannot be remembered for the next run: permission denied",)
+    fault = Verdict(
+        URLS[0],
+        "gpu_fault",
+        "GPU FAULT",
+        confidence="high",
+        since=WALL - 12,
+        evidence=(Evidence("xid", 79.0, text="GPU 3 Xid 79"),),
+        advice=("drain the host and reset or replace the GPU",),
+    )
+    found = replace(snapshot(engines=1), gpus=Observed(GpuSet(rows, "550.54.15", other, notes), FRESH))
+    judgement = Judgement((replace(fault, scope="host"), fault))
+    lines = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 12, "gpu_fault"))}
+    return View(found, judgement, Trends(history()), lines, Mode(**mode))
+
+
 def pending_view(**mode: Any) -> View:
     """The first frame: nothing has been read."""
     nothing = HostSnapshot(taken_at=NOW, wall=WALL, hostname="gpu-07", discovery_done=False)
@@ -343,6 +437,7 @@ SCENES: dict[str, Callable[..., View]] = {
     "kv_cache": sick_view,
     "bare": bare_view,
     "stale": stale_view,
+    "broken": broken_view,
     "pending": pending_view,
     "crowded": crowded_view,
 }

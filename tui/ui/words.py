@@ -84,8 +84,8 @@ THROTTLES: Final[dict[str, str]] = {
 
 
 def gpu_reason(reason: Reason | None, detail: str = "") -> str:
-    """Why GPU figures are missing."""
-    return _reason(GPU_REASONS, reason, detail)
+    """Why GPU figures are missing: as the source tells it, with calls and cards; else by the reason."""
+    return narrow(detail) or _reason(GPU_REASONS, reason, "")
 
 
 def engine_reason(reason: Reason | None, url: str) -> str:

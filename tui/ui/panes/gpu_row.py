@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from tui.model.units import DASH, gib, number, percent
 from tui.ui.charts import area, meter
-from tui.ui.lines import Line, Span
+from tui.ui.lines import Line, Span, narrow
 from tui.ui.table import Column
 from tui.ui.view import figure, is_hot
 from tui.ui.words import THROTTLES, gpu_kind, gpu_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tui.model.readings import GpuReading
     from tui.ui.view import View
 
@@ -27,6 +29,17 @@ class Row:
     gpu: GpuReading
     view: View
     stale: bool
+    """The figures are not the present ones."""
+
+    @property
+    def works(self) -> bool:
+        """It answers: its figures count."""
+        return self.gpu.state == "ok"
+
+    @property
+    def is_card(self) -> bool:
+        """A whole card, no MIG instance of one."""
+        return self.gpu.parent_uuid is None
 
     @property
     def scope(self) -> str:
@@ -80,14 +93,26 @@ def _throttle(item: Row) -> Span:
     reasons = item.gpu.throttle
     if reasons is None:
         return Span(DASH, "muted")
-    words = [THROTTLES[name] for name in reasons if name in THROTTLES]
+    if item.stale:
+        return Span(_throttle_words(reasons), "stale")
     hot = any(
         evidence.signal == "throttle"
         for verdict in item.view.judgement.verdicts
         if verdict.verdict == "power_thermal"
         for evidence in verdict.evidence
     )
-    return Span(" ".join(dict.fromkeys(words)), "hot" if hot and words else "text")
+    words = _throttle_words(reasons)
+    return Span(words, "hot" if hot and words else "text")
+
+
+def _throttle_words(reasons: Sequence[str]) -> str:
+    return " ".join(dict.fromkeys(THROTTLES[name] for name in reasons if name in THROTTLES))
+
+
+def _limits(item: Row) -> Line:
+    """What holds it down, behind a mark where something is wrong with a card that works."""
+    mark = (Span("! ", "warn"),) if item.works and item.gpu.detail else ()
+    return (*mark, _throttle(item))
 
 
 def _spark(item: Row, count: int) -> Span:
@@ -96,14 +121,26 @@ def _spark(item: Row, count: int) -> Span:
     return Span(area(values, 1, 100.0)[0], "spark")
 
 
-def _pcie(gpu: GpuReading) -> str:
+def _index(item: Row) -> Span:
+    return Span(str(item.gpu.index), "label") if item.is_card else Span("")
+
+
+def _name(item: Row, name: str) -> Span:
+    """A card's name, or a MIG instance's below it."""
+    return Span(name) if item.is_card else Span(f"└ {narrow(item.gpu.mig_name or 'MIG', 20)}")
+
+
+def pcie(gpu: GpuReading) -> str:
+    """The link's generation and width, and what it could be where that is more."""
+    if gpu.pcie_gen is None and gpu.pcie_width is None:
+        return DASH
     now = f"{number(gpu.pcie_gen)}x{number(gpu.pcie_width)}"
     most = f"{number(gpu.pcie_gen_max)}x{number(gpu.pcie_width_max)}"
     return now if now == most else f"{now} of {most}"
 
 
-_INDEX: Column[Row] = Column("#", 2, lambda r: Span(str(r.gpu.index), "label"))
-_NAME: Column[Row] = Column("GPU", 4, lambda r: Span(gpu_kind(r.gpu.name)), grow=9, to_left=True, rank=2)
+INDEX: Column[Row] = Column("#", 2, _index)
+_NAME: Column[Row] = Column("GPU", 4, lambda r: _name(r, gpu_kind(r.gpu.name)), grow=9, to_left=True, rank=2)
 _SM: Column[Row] = Column(
     "SM%", 4, lambda r: _figure(r, percent(r.gpu.sm_pct), r.gpu.sm_pct, "sm_pct", "gpu_sm_pct")
 )
@@ -115,10 +152,10 @@ _POWER: Column[Row] = Column("power W ", 9, _power, rank=3)
 _TEMP: Column[Row] = Column(
     "°C", 3, lambda r: _figure(r, number(r.gpu.temp_c), r.gpu.temp_c, "temp_c"), rank=3
 )
-_LIMIT: Column[Row] = Column("limit", 5, _throttle, rank=5, grow=9, to_left=True)
+LIMIT: Column[Row] = Column("limit", 5, _limits, rank=5, grow=9, to_left=True)
 
 COLUMNS: tuple[Column[Row], ...] = (
-    _INDEX,
+    INDEX,
     _NAME,
     _SM,
     Column("", 6, lambda r: _bar(r, _sm_ratio(r.gpu), 6), rank=7),
@@ -127,13 +164,13 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column("", 6, lambda r: _bar(r, mem_ratio(r.gpu), 6), rank=8),
     _POWER,
     _TEMP,
-    _LIMIT,
+    LIMIT,
     Column("SM, 2 min", 12, lambda r: _spark(r, 12), rank=6, to_left=True),
 )
 
 FULL: tuple[Column[Row], ...] = (
-    _INDEX,
-    Column("GPU", 4, lambda r: Span(gpu_name(r.gpu.name)), grow=16, to_left=True, rank=2),
+    INDEX,
+    Column("GPU", 4, lambda r: _name(r, gpu_name(r.gpu.name)), grow=16, to_left=True, rank=2),
     _SM,
     Column("", 8, lambda r: _bar(r, _sm_ratio(r.gpu), 8), rank=7),
     _BUS,
@@ -143,14 +180,14 @@ FULL: tuple[Column[Row], ...] = (
     Column("SM MHz", 6, lambda r: figure(number(r.gpu.clock_sm_mhz), stale=r.stale), rank=9),
     Column("max", 5, lambda r: Span(number(r.gpu.clock_max_mhz), "muted"), rank=9),
     Column("mem MHz", 7, lambda r: figure(number(r.gpu.clock_mem_mhz), stale=r.stale), rank=10),
-    Column("PCIe", 4, lambda r: Span(_pcie(r.gpu), "text"), rank=11, grow=11, to_left=True),
-    Column("ECC", 4, lambda r: _count(r.gpu.ecc_uncorrected), rank=11),
-    Column("Xid", 4, lambda r: _count(r.gpu.xid), rank=11),
-    _LIMIT,
+    Column("PCIe", 4, lambda r: figure(pcie(r.gpu), stale=r.stale), rank=11, grow=11, to_left=True),
+    Column("ECC", 4, lambda r: _news(r.gpu.ecc_uncorrected), rank=11),
+    Column("Xid", 4, lambda r: _news(r.gpu.xid), rank=11),
+    LIMIT,
     Column("SM, 4 min", 24, lambda r: _spark(r, 24), rank=6, to_left=True),
 )  # fmt: skip
 
 
-def _count(value: int | None) -> Span:
+def _news(value: int | None) -> Span:
     """A count of errors: any is news."""
     return Span(number(value), "warn" if value else "muted")

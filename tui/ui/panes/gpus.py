@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
-from tui.model.units import DASH, gib, number, percent
-from tui.ui.lines import Line, Span, cut, fit, narrow
+from tui.model.units import DASH, number, percent, seconds
+from tui.ui.lines import Line, Span, cut, fit, narrow, wrap
 from tui.ui.panes.charted import Chart, charts
-from tui.ui.panes.gpu_row import COLUMNS, FULL, Row, mem_ratio
+from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio
+from tui.ui.panes.gpu_sheet import sheet, spelled
 from tui.ui.table import Column, choose, head, noted, row
 from tui.ui.view import figure
-from tui.ui.words import READING, THROTTLES, age, gpu_reason
+from tui.ui.words import READING, THROTTLES, age, elapsed, gpu_reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tui.ui.view import View
+
+NEWS_S = 120.0
+"""For so long it is said of a card that it answers again."""
+ASIDES = 3
+"""Lines below the table for what is no device of ours."""
+_DETAIL_AT = 5
 
 
 def title(view: View) -> Line:
@@ -38,14 +46,15 @@ def body(view: View, size: int, height: int) -> list[Line]:
         return _nothing(view, size)
     full = view.mode.full == "gpus"
     chosen = choose(FULL if full else COLUMNS, size)
-    lines = [head(chosen), *_table(chosen, rows, size, len(rows) if full else height - 1)]
+    lines = [head(chosen), *_table(chosen, rows, size, 2 * len(rows) if full else height - 1)]
+    lines += _asides(view, size, ASIDES if full else min(ASIDES, height - len(lines)))
     room = height - len(lines) - 1
     if full:
         room = max(room, 8)
     if room >= 3:
         lines += [(), *charts(view, _charts(view, rows), size, min(room, 9))]
     if full:
-        lines += [(), *_processes(rows, size)]
+        lines += [(), *sheet(rows, size)]
     return lines
 
 
@@ -65,8 +74,9 @@ def flat(view: View, size: int, height: int) -> list[Line]:
 
 def _rows(view: View) -> list[Row]:
     observed = view.snapshot.gpus
-    stale = not observed.status.ok
-    return [Row(gpu, view, stale) for gpu in observed.reading.gpus] if observed.reading else []
+    old = not observed.status.ok
+    gpus = observed.reading.gpus if observed.reading else ()
+    return [Row(gpu, view, old or gpu.state != "ok" or gpu.stale_s is not None) for gpu in gpus]
 
 
 def _nothing(view: View, size: int) -> list[Line]:
@@ -74,41 +84,84 @@ def _nothing(view: View, size: int) -> list[Line]:
     if status.state is SourceState.PENDING:
         return [(Span(READING, "muted"),)]
     if status.reason is None:
-        return [(Span("the NVIDIA driver counts no GPU", "text"),)]
+        return [(Span("the NVIDIA driver counts no GPU", "text"),), *_asides(view, size, ASIDES)]
     return [
-        (Span(cut(gpu_reason(status.reason, status.detail), size), "text"),),
+        *((Span(part, "text"),) for part in wrap(gpu_reason(status.reason, status.detail), size, ASIDES)),
         (Span(cut("engine and host figures are read all the same", size), "muted"),),
     ]
 
 
+def _asides(view: View, size: int, room: int) -> list[Line]:
+    """GPUs of other vendors, and what the source could not do beside reading."""
+    reading = view.snapshot.gpus.reading
+    texts = (*reading.other_gpus, *reading.notes) if reading else ()
+    return [(Span(cut(narrow(text), size), "muted"),) for text in texts[: max(0, room)]]
+
+
 def _table(chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int) -> list[Line]:
-    """A line a device in index order; where they do not all fit, those in trouble first."""
+    """A line a device in index order; where they do not all fit, those in trouble first.
+
+    What is wrong with one stands on a line below it, as far as there is room: those that do not work come
+    first, and without room it takes the place of their figures.
+    """
     if len(rows) <= room:
-        return [_line(chosen, item, size) for item in rows]
+        telling = [item for item in rows if _detail(item)]
+        telling.sort(key=lambda item: item.works)
+        explained = {id(item) for item in telling[: room - len(rows)]}
+        lines = []
+        for item in rows:
+            lines.append(_line(chosen, item, size, explained=id(item) in explained))
+            if id(item) in explained:
+                detail = cut(_detail(item), size - _DETAIL_AT)
+                lines.append((Span(" " * _DETAIL_AT), Span(detail, "warn" if item.works else "hot")))
+        return lines
     ordered = sorted(rows, key=_trouble)[: max(0, room - 1)]
     more = Span(f"+{len(rows) - len(ordered)} more", "muted", "fill('gpus')")
     return [*(_line(chosen, item, size) for item in ordered), (more,)]
 
 
-def _trouble(item: Row) -> tuple[bool, bool, float, int]:
+def _trouble(item: Row) -> tuple[bool, bool, bool, float, int]:
     gpu = item.gpu
     throttled = any(name in THROTTLES for name in gpu.throttle or ())
-    return (gpu.state == "ok", not throttled, -(gpu.sm_pct or 0.0), gpu.index)
+    return (item.works, not gpu.detail, not throttled, -(gpu.sm_pct or 0.0), gpu.index)
 
 
-def _line(chosen: Sequence[tuple[Column[Row], int]], item: Row, size: int) -> Line:
-    if item.gpu.state == "ok":
+def _line(
+    chosen: Sequence[tuple[Column[Row], int]], item: Row, size: int, *, explained: bool = False
+) -> Line:
+    """A device's figures; of one that does not work the last ones, dimmed, if why stands elsewhere."""
+    if item.works:
         return row(chosen, item)
-    why = gpu_reason(item.gpu.reason, item.gpu.detail)
-    xid = f" (Xid {item.gpu.xid})" if item.gpu.xid is not None else ""
-    return noted(chosen, item, 2, Span(f"{item.gpu.state}: {why}{xid}", "hot"), size)
+    gpu = item.gpu
+    state = gpu.state if gpu.stale_s is None else f"{gpu.state}, {seconds(gpu.stale_s)} old"
+    heads = next((i for i, (column, _) in enumerate(chosen) if column is LIMIT), len(chosen))
+    if explained and gpu.stale_s is not None and heads < len(chosen):
+        return noted(chosen, item, heads, Span(state, "hot"), size)
+    return noted(chosen, item, 2, Span(f"{state}: {_detail(item)}", "hot"), size)
+
+
+def _detail(item: Row) -> str:
+    """What is wrong with a device, or what it has come back from; empty where it is well."""
+    gpu = item.gpu
+    if item.works:
+        back = ""
+        if gpu.recovered_s is not None and gpu.recovered_s < NEWS_S:
+            back = f"answers again since {elapsed(gpu.recovered_s)}"
+        return "; ".join(text for text in (narrow(gpu.detail), back) if text)
+    why = gpu_reason(gpu.reason, gpu.detail)
+    if gpu.xid is not None and f"Xid {gpu.xid}" not in why:
+        why += f"; Xid {gpu.xid}" + (f": {narrow(gpu.xid_text)}" if gpu.xid_text else "")
+    return why
 
 
 def _charts(view: View, rows: list[Row]) -> list[Chart]:
-    scopes = [item.scope for item in rows]
-    known = [item.gpu.power_w for item in rows if item.gpu.power_w is not None]
-    limits = [item.gpu.power_limit_w for item in rows if item.gpu.power_limit_w is not None]
-    busy = [item.gpu.sm_pct for item in rows if item.gpu.sm_pct is not None]
+    cards = [item for item in rows if item.is_card]
+    scopes = [item.scope for item in cards]  # a lost one's past belongs to theirs
+    limits = [item.gpu.power_limit_w for item in cards if item.gpu.power_limit_w is not None]
+    working = [item.gpu for item in cards if item.works]
+    known = [gpu.power_w for gpu in working if gpu.power_w is not None]
+    busy = [gpu.sm_pct for gpu in working if gpu.sm_pct is not None]
+    stale = all(item.stale for item in cards)
     return [
         Chart(
             "SM %, mean",
@@ -117,28 +170,29 @@ def _charts(view: View, rows: list[Row]) -> list[Chart]:
             "sm_pct",
             top=100.0,
             mean=True,
-            stale=rows[0].stale,
+            stale=stale,
         ),
         Chart(
             "power W, all",
             number(sum(known) if known else None),
             scopes,
             "power_w",
-            top=sum(limits) if len(limits) == len(rows) else None,
-            stale=rows[0].stale,
+            top=sum(limits) if len(limits) == len(cards) else None,
+            stale=stale,
         ),
     ]
 
 
 def _summary(rows: list[Row], size: int, height: int) -> list[Line]:
     """All devices in one line, or two."""
-    label = Span("GPU " if len(rows) == 1 else f"{len(rows)} GPU ", "title")
-    sm = [r.gpu.sm_pct for r in rows]
-    memory = [mem_ratio(r.gpu) for r in rows]
-    temps = [r.gpu.temp_c for r in rows if r.gpu.temp_c is not None]
-    power = [r.gpu.power_w for r in rows if r.gpu.power_w is not None]
-    lost = [r for r in rows if r.gpu.state != "ok"]
-    stale = rows[0].stale
+    cards = [r for r in rows if r.is_card]
+    working, ill = [r for r in cards if r.works], [r for r in cards if not r.works]
+    label = Span("GPU " if len(cards) == 1 else f"{len(cards)} GPU ", "title")
+    sm = [r.gpu.sm_pct for r in working]
+    memory = [mem_ratio(r.gpu) for r in working]
+    temps = [r.gpu.temp_c for r in working if r.gpu.temp_c is not None]
+    power = [r.gpu.power_w for r in working if r.gpu.power_w is not None]
+    stale = all(r.stale for r in cards)
     most = max((m for m in memory if m is not None), default=None)
 
     def value(text: str) -> Span:
@@ -157,9 +211,13 @@ def _summary(rows: list[Row], size: int, height: int) -> list[Line]:
         value(number(sum(power) if power else None).rjust(5)),
         Span(" W", "muted"),
     )
-    if lost:
-        names = ",".join(str(r.gpu.index) for r in lost)
-        return [fit((label, Span(f"GPU {names} {lost[0].gpu.state}  ", "hot"), *spread), size)]
+    if ill:
+        states = Counter(r.gpu.state for r in ill)
+        names = {s: spelled(r.gpu.index for r in ill if r.gpu.state == s) for s in states}
+        said = " ".join(f"GPU {names[state]} {state}" for state in states)
+        first = fit((label, Span(f"{said}  ", "hot"), *spread), size)
+        why = cut(_detail(ill[0]), size - len(label.text))
+        return [first, (Span(" " * len(label.text)), Span(why, "hot"))][:height]
     gap = Span("  ")
     one = (label, *each, gap, *rest)
     if sum(len(s.text) for s in one) <= size:
@@ -171,20 +229,3 @@ def _summary(rows: list[Row], size: int, height: int) -> list[Line]:
             first = (label, *spread)
         return [fit(first, size), fit((indent, *rest), size)]
     return [fit((label, *spread, gap, *rest), size)]
-
-
-def _processes(rows: list[Row], size: int) -> list[Line]:
-    lines: list[Line] = [
-        (
-            Span(f"{item.gpu.index:>2} ", "label"),
-            Span(f"{process.pid:>8}  ", "muted"),
-            Span(f"{gib(process.mem_mib):>6}", "value"),
-            Span(" GiB  ", "muted"),
-            Span(narrow(process.name or DASH)),
-        )
-        for item in rows
-        for process in item.gpu.processes or ()
-    ]
-    if not lines:
-        lines = [(Span("none that the driver names", "muted"),)]
-    return [(Span("processes", "label"),), *(fit(line, size) for line in lines)]

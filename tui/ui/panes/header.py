@@ -46,12 +46,15 @@ def _interval(value: float) -> str:
 
 
 def gpus(view: View) -> str:
-    """Count and kind, e.g. ``8x H100``."""
+    """Cards that work by count and kind, and those that do not, e.g. ``7x H100 1 lost``."""
     reading = view.snapshot.gpus.reading
     if reading is None or not reading.gpus:
         return "no GPU" if view.snapshot.gpus.status.reason else "GPU –"
-    kinds = Counter(gpu_kind(gpu.name) for gpu in reading.gpus)
-    return " ".join(f"{n}x {kind}" for kind, n in kinds.most_common(2))
+    cards = [gpu for gpu in reading.gpus if gpu.parent_uuid is None]
+    kinds = Counter(gpu_kind(gpu.name) for gpu in cards if gpu.state == "ok")
+    words = [f"{n}x {kind}" for kind, n in kinds.most_common(2)]
+    ill = Counter(gpu.state for gpu in cards if gpu.state != "ok")
+    return " ".join([*words, *(f"{n} {state}" for state, n in sorted(ill.items()))])
 
 
 def _flags(view: View) -> Line:
