@@ -118,6 +118,11 @@ def test_a_secret_is_not_quoted() -> None:
     assert "engines[1].token: expected a string" in str(caught.value)
 
 
+def test_a_file_nested_without_end_is_a_fault_like_any_other() -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse("a = " + "[" * 100_000, "deep.toml")
+
+
 @pytest.mark.parametrize("home", ["x" * 5000, None], ids=["a place that cannot be asked", "no home at all"])
 def test_without_a_place_for_settings_the_defaults_hold(
     home: str | None, monkeypatch: pytest.MonkeyPatch

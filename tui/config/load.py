@@ -52,6 +52,8 @@ def parse(text: str, name: str) -> Config:
         document = loads(text)
     except TOMLDecodeError as error:
         raise ConfigError([f"{name}: {error}"]) from None
+    except RecursionError:
+        raise ConfigError([f"{name}: nested too deeply"]) from None
     faults: list[str] = []
     fields: dict[str, Any] = _table(document, schema.TOP, "", name, faults, set(_roots()) | {"engines"})
     for section, (made, keys) in schema.SECTIONS.items():
