@@ -67,7 +67,7 @@ class Engine:
             await asyncio.Event().wait()
         if self.error is not None:
             raise self.error
-        return EngineReading(self.url, engine=self.kind, running=1.0, waiting=0.0)
+        return EngineReading(self.url, engine=self.kind, version="0.32.0", running=1.0, waiting=0.0)
 
     async def close(self) -> None:
         self.closed += 1
@@ -249,3 +249,20 @@ async def test_a_one_shot_run_takes_exactly_its_samples() -> None:
     await monitor.stop()
     assert len(engine.reads) == 3
     assert all(v.since is None for v in judgement.verdicts)
+
+
+async def test_a_version_tells_the_seats_that_no_command_line_names() -> None:
+    process = EngineProcess(
+        7, 1, "vllm", "api_server", "vllm", port=8001, host="127.0.0.1", listening=True,
+        cmdline=("python3", "vllm", "serve", "m", "--port", "8001"),
+    )  # fmt: skip
+    card = GpuReading(0, name="NVIDIA A100-SXM4-80GB", mem_total_mib=81920.0)
+    world = World(engines={A: Engine(A)}, table=ProcessTable((process,), (A,)), gpus=lambda: GpuSet((card,)))
+    async with running(world, A) as monitor:
+        view = await until(
+            lambda: next((v for v in monitor.snapshot().engines if "max-num-seqs" in v.defaults), None), 10
+        )
+        assert view.defaults["max-num-seqs"] == "256"
+        assert "max-num-seqs" not in view.args
+        assert view.engine.reading is not None
+        assert view.engine.reading.max_num_seqs == 256

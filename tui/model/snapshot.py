@@ -30,7 +30,9 @@ class EngineView:
     """Monotonic seconds of the last successful scrape."""
     discovered: bool = False
     args: Mapping[str, str] = field(default_factory=dict)
-    """Command-line options that matter, by long name without dashes; secrets redacted."""
+    """Command-line options as given, by long name without dashes; secrets redacted."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """What the engine's version does where an option was not given, as far as that is certain."""
 
 
 @dataclass(frozen=True, slots=True)

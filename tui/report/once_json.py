@@ -29,7 +29,15 @@ _GPU_KEYS = (
     "power_limit_w", "temp_c", "throttle", "clock_sm_mhz", "clock_max_mhz", "clock_mem_mhz",
     "ecc_uncorrected", "remap_pending", "xid", "pcie_gen", "pcie_gen_max", "pcie_width", "pcie_width_max",
     "mig", "gpm_sm_active", "gpm_tensor_active", "gpm_dram_active",
+    "mem_reserved_mib", "gpm_sm_occupancy", "mem_temp_c", "energy_j", "persistence", "compute_mode",
+    "ecc_corrected", "ecc_aggregate_corrected", "ecc_aggregate_uncorrected", "remap_corrected",
+    "remap_uncorrected", "remap_failed", "retired_pages", "retired_pending", "pcie_tx_mb_s", "pcie_rx_mb_s",
+    "nvlinks", "nvlinks_up", "nvlink_errors", "nvlink_tx_mb_s", "nvlink_rx_mb_s",
 )  # fmt: skip
+_GPU_IDENTITY = (
+    "index", "uuid", "name", "pci_bus_id", "parent_uuid", "mig_name", "mig_index", "xid", "xid_age_s",
+)  # fmt: skip
+"""What is true of a device whether it answers or not."""
 _ENGINE_KEYS = (
     "running", "waiting", "waiting_by_reason", "kv_usage", "kv_usage_max", "kv_capacity_tokens",
     "preemptions_per_s", "prefix_hit_ratio", "evictions_per_s", "ttft_p50_s", "ttft_p95_s", "ttft_p99_s",
@@ -44,6 +52,7 @@ _ENGINE_KEYS = (
 
 def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
     """The whole answer as plain data, ready for ``json.dumps``."""
+    gpus = snapshot.gpus.reading
     phases = {picture.scope: picture.phase for picture in pictures(snapshot, History())}
     return {
         "schema": SCHEMA,
@@ -52,6 +61,9 @@ def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
         "host": _host(snapshot),
         "gpus": _gpus(snapshot),
         "gpus_reason": snapshot.gpus.status.reason,
+        "gpus_detail": snapshot.gpus.status.detail or None,
+        "other_gpus": list(gpus.other_gpus) if gpus else [],
+        "driver_version": gpus.driver_version if gpus else None,
         "engines": [_engine(view, phases[view.url] or "unknown") for view in snapshot.engines],
         "probes": [_probe(probe) for view in snapshot.engines for probe in view.probes],
         "verdicts": [verdict(v) for v in judgement.verdicts],
@@ -113,15 +125,26 @@ def _gpus(snapshot: HostSnapshot) -> list[dict[str, Any]]:
 
 
 def _gpu(gpu: GpuReading, snapshot: HostSnapshot) -> dict[str, Any]:
-    failed = snapshot.gpus.status.state is SourceState.FAILED
+    """A row; one that does not answer keeps who it is, but last figures are not its present ones."""
+    status = snapshot.gpus.status
+    failed = status.state is SourceState.FAILED
+    state = "error" if failed and gpu.state == "ok" else gpu.state
+    known = gpu if state == "ok" else GpuReading(gpu.index)
     processes = None
-    if gpu.processes is not None:
-        processes = [{"pid": p.pid, "name": p.name, "mem_mib": _plain(p.mem_mib)} for p in gpu.processes]
+    if known.processes is not None:
+        processes = [_plain(dataclasses.asdict(process)) for process in known.processes]
+    shares = known.throttle_share
     return {
-        **{key: _plain(getattr(gpu, key)) for key in _GPU_KEYS},
+        **{key: _plain(getattr(known, key)) for key in _GPU_KEYS},
+        **{key: _plain(getattr(gpu, key)) for key in _GPU_IDENTITY},
+        "xid_text": gpu.xid_text or None,
+        "throttle_share": None if shares is None else _plain(dict(shares)),
         "processes": processes,
-        "state": "error" if failed and gpu.state == "ok" else gpu.state,
-        "reason": gpu.reason or (snapshot.gpus.status.reason if failed else None),
+        "state": state,
+        "reason": gpu.reason or (status.reason if failed else None),
+        "detail": gpu.detail or (status.detail if failed else "") or None,
+        "stale_s": _plain(gpu.stale_s if gpu.stale_s is not None or not failed else status.age_s),
+        "recovered_s": _plain(gpu.recovered_s),
         "missing": [dataclasses.asdict(m) for m in gpu.missing],
     }
 
@@ -145,6 +168,7 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "pid": tree[0].pid if tree else None,
         "pids": None if tree is None else [{"pid": p.pid, "role": p.role} for p in tree],
         "args": dict(view.args),
+        "defaults": dict(view.defaults),
         "state": phase,
         "reason": status.reason or figures.reason,
         "detail": status.detail or figures.detail or None,

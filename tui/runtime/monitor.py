@@ -242,6 +242,8 @@ class Monitor:
     def _take(self) -> HostSnapshot:
         now = self._clock.monotonic()
         table = self.processes.observed(now)
+        gpus, wall = self.gpus.observed(now), self._clock.wall()
+        cards = gpus.reading.gpus if gpus.reading is not None else ()
         views = []
         for url, watched in self._engines.items():
             tree: tuple[EngineProcess, ...] | None = None
@@ -251,8 +253,7 @@ class Monitor:
                 args = command_args(tree[0].cmdline) if tree else {}
                 if not tree and not table.reading.complete:
                     tree = None  # not seen is not gone where other users' processes are hidden
-            views.append(watched.view(now, tree, args))
-        gpus, wall = self.gpus.observed(now), self._clock.wall()
+            views.append(watched.view(now, tree, args, cards))
         return HostSnapshot(
             taken_at=now,
             wall=wall,

@@ -14,13 +14,14 @@ from tui.model.status import SourceState
 from tui.model.urls import host_port
 from tui.runtime.poll import Poller
 from tui.sources.command_line import command_args
+from tui.sources.option_defaults import option_defaults
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from tui.model.readings import EngineKind, EngineProcess, EngineReading, ProbeReading
+    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading, ProbeReading
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
 
@@ -89,11 +90,27 @@ class WatchedEngine:
         if self._kind is None:
             self._start_probes(kind)
 
-    def view(self, now: float, tree: tuple[EngineProcess, ...] | None, args: dict[str, str]) -> EngineView:
-        """The endpoint at ``now``, with what its command line says of the seats."""
+    def view(
+        self,
+        now: float,
+        tree: tuple[EngineProcess, ...] | None,
+        args: dict[str, str],
+        gpus: tuple[GpuReading, ...] = (),
+    ) -> EngineView:
+        """The endpoint at ``now``, with what its command line or its version's defaults say of the seats.
+
+        Args:
+            now: monotonic seconds.
+            tree: its processes.
+            args: the options of its command line.
+            gpus: the devices of this host.
+        """
         observed = self.scrape.observed(now)
         reading = observed.reading
-        if reading is not None and reading.max_num_seqs is None and (seats := _seats(args)) is not None:
+        # what a command line leaves out can only be told where there is one
+        defaults = self._defaults(reading, args, tree, gpus) if tree and tree[0].cmdline else {}
+        seats = _seats(args) or _seats(defaults)
+        if reading is not None and reading.max_num_seqs is None and seats is not None:
             missing = tuple(m for m in reading.missing if m.field != "max_num_seqs")
             reading = dataclasses.replace(reading, max_num_seqs=seats, missing=missing)
             observed = dataclasses.replace(observed, reading=reading)
@@ -116,7 +133,20 @@ class WatchedEngine:
             served_last=self._served_last,
             discovered=self.target.discovered,
             args=args,
+            defaults=defaults,
         )
+
+    def _defaults(
+        self,
+        reading: EngineReading | None,
+        args: dict[str, str],
+        tree: tuple[EngineProcess, ...],
+        gpus: tuple[GpuReading, ...],
+    ) -> dict[str, str]:
+        pids = {process.pid for process in tree}
+        held = tuple(card for card in gpus if any(p.pid in pids for p in card.processes or ()))
+        version = reading.version if reading is not None else None
+        return option_defaults(self._kind, version, args, held or gpus)
 
     async def close(self) -> None:
         """Close every connection."""

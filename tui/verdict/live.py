@@ -101,7 +101,7 @@ def _picture(
         ever_served=view.ever_served,
         silent_s=silent if failed else None,
         seats=_seats(view),
-        args=view.args,
+        args={**view.defaults, **view.args},
     )
 
 
@@ -129,7 +129,8 @@ def _seats(view: EngineView) -> float | None:
     reading = view.engine.reading
     if reading is not None and reading.max_num_seqs is not None:
         return reading.max_num_seqs
-    given = next((v for flag in _SEAT_FLAGS if (v := view.args.get(flag))), "")
+    known = {**view.defaults, **view.args}
+    given = next((v for flag in _SEAT_FLAGS if (v := known.get(flag))), "")
     return float(given) if given.isdecimal() else None
 
 

@@ -226,8 +226,13 @@ def check_complete(ids: Iterable[VerdictName]) -> None:
             raise LookupError(f"verdict {name}: no advice for {', '.join(sorted(lacks))}")
 
 
-_CONTEXT_FLAGS = ("max-model-len", "context-length", "max_seq_len")
-_FRACTION_FLAGS = ("gpu-memory-utilization", "mem-fraction-static", "kv_cache_free_gpu_memory_fraction")
+_CONTEXT_FLAGS = ("max-model-len", "context-length", "max-seq-len", "max_seq_len")
+_FRACTION_FLAGS = (
+    "gpu-memory-utilization",
+    "mem-fraction-static",
+    "kv-cache-free-gpu-memory-fraction",
+    "kv_cache_free_gpu_memory_fraction",
+)
 
 
 def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:

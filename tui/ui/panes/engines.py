@@ -11,6 +11,7 @@ from tui.ui.lines import Line, Role, Span, cut, fit, narrow, width
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.engine_plots import plots
 from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row
+from tui.ui.panes.engine_sheet import about
 from tui.ui.table import Column, choose, head, noted, row
 from tui.ui.view import TRANSIENT, is_hot, urgent_first
 from tui.ui.words import engine_name, engine_reason, model_name
@@ -128,7 +129,7 @@ def _details(item: Row, size: int) -> list[Line]:
     name = (Span(f"{engine_name(item.engine)}  {model_name(item.engine)}   ", "text"),)
     reading = item.reading
     if reading is None:
-        return [fit(name, size)]
+        return [fit(name, size), *about(item.engine, size)]
     heartbeat = seconds(reading.since_last_step_s)
     facts = {
         "version": narrow(reading.version or ""),
@@ -149,6 +150,7 @@ def _details(item: Row, size: int) -> list[Line]:
     if len(reading.ranks) > 1:
         lines.append(_labelled("ranks", [_rank(rank) for rank in reading.ranks], size))
     lines += [_labelled(label, texts, size) for label, texts in _facts(reading) if texts]
+    lines += about(item.engine, size)
     for (why, enable), fields in _by_reason(reading.missing).items():
         bring = f" ({narrow(enable)})" if enable else ""
         lines.append(_labelled("not known", [f"{', '.join(fields)}: {narrow(why)}{bring}"], size))
