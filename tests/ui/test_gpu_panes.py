@@ -117,7 +117,7 @@ def test_the_zoomed_pane_has_links_errors_counters_and_what_is_missing() -> None
 
 def test_unusual_settings_are_said_and_usual_ones_are_not() -> None:
     odd = scenes.gpu(0, persistence=False, compute_mode="exclusive_process")
-    assert line_with(shown((odd,), full="gpus"), "no persistence, exclusive process")
+    assert line_with(shown((odd,), full="gpus"), "no persistence, exclusive ")
     assert "persistence" not in as_text(shown((scenes.gpu(0),), full="gpus"), 160, 60)
 
 

@@ -6,6 +6,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from tui.model import units
+from tui.model.readings import GpuReading
 from tui.model.status import SourceState
 
 if TYPE_CHECKING:
@@ -70,26 +71,33 @@ def _failure(what: str, status: SourceStatus) -> str:
 def _gpus(snapshot: HostSnapshot) -> list[str]:
     reading = snapshot.gpus.reading
     if reading is None or not reading.gpus:
-        return [_failure("GPUs", snapshot.gpus.status) if reading is None else "GPUs: the driver counts none"]
+        others = [f"  {text}" for text in reading.other_gpus] if reading else []
+        none = _failure("GPUs", snapshot.gpus.status) if reading is None else "GPUs: the driver counts none"
+        return [none, *others]
     rows = [["#", "GPU", "SM %", "mem %", "GiB", "of", "W", "of", "C", "SM MHz", "state"]]
-    for gpu in reading.gpus:
-        state = gpu.state if gpu.state != "ok" else ",".join(gpu.throttle or ()) or "ok"
-        rows.append(
-            [
-                str(gpu.index),
-                gpu.name or units.DASH,
-                units.percent(gpu.sm_pct),
-                units.percent(gpu.mem_ctrl_pct),
-                units.gib(gpu.mem_used_mib),
-                units.gib(gpu.mem_total_mib),
-                units.number(gpu.power_w),
-                units.number(gpu.power_limit_w),
-                units.number(gpu.temp_c),
-                units.number(gpu.clock_sm_mhz),
-                state,
-            ]
-        )
-    return table(rows, left=2)
+    rows += [_gpu(gpu) for gpu in reading.gpus]
+    told = dict.fromkeys(  # instances share what ails their card
+        f"  GPU {gpu.index}: {gpu.detail or gpu.reason}" for gpu in reading.gpus if gpu.detail or gpu.reason
+    )
+    return [*table(rows, left=2), *told, *(f"  {text}" for text in (*reading.other_gpus, *reading.notes))]
+
+
+def _gpu(gpu: GpuReading) -> list[str]:
+    """A row; one that does not answer has no figures, for its last ones are not the present ones."""
+    known = gpu if gpu.state == "ok" else GpuReading(gpu.index)
+    return [
+        str(gpu.index) if gpu.parent_uuid is None else "",
+        (gpu.name or units.DASH) if gpu.parent_uuid is None else f"  {gpu.mig_name or 'MIG'}",
+        units.percent(known.sm_pct),
+        units.percent(known.mem_ctrl_pct),
+        units.gib(known.mem_used_mib),
+        units.gib(known.mem_total_mib),
+        units.number(known.power_w),
+        units.number(known.power_limit_w),
+        units.number(known.temp_c),
+        units.number(known.clock_sm_mhz),
+        gpu.state if gpu.state != "ok" else ",".join(gpu.throttle or ()) or "ok",
+    ]
 
 
 def _engines(snapshot: HostSnapshot) -> list[str]:

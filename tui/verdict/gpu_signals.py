@@ -33,6 +33,7 @@ class GpuSignals:
     """Extremes over the devices that hold a model; None where no device gave the figure."""
 
     count: int = 0
+    """Cards; the MIG instances of one are not counted beside it."""
     unreadable: tuple[GpuReading, ...] = ()
     """Devices that are expected but answer nothing, for no reason of ours."""
     suspect: bool = False
@@ -62,7 +63,10 @@ class GpuSignals:
 
 def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
     """Signals of a set of devices; all None for an empty one."""
-    unreadable = tuple(g for g in gpus if g.state != "ok" and g.reason not in OURS_TO_FIX)
+    uuids = {g.uuid for g in gpus}
+    # what ails a card is said once, not once more for each MIG instance on it
+    cards = [g for g in gpus if g.parent_uuid is None or g.parent_uuid not in uuids]
+    unreadable = tuple(g for g in cards if g.state != "ok" and g.reason not in OURS_TO_FIX)
     readable = [g for g in gpus if g.state == "ok"]
     loaded = [g for g in readable if (r := used_ratio(g)) is None or r >= LOADED_RATIO] or readable
     sm = [v for g in loaded if (v := g.sm_pct) is not None]
@@ -71,11 +75,13 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
     clock = [v for g in loaded if (v := clock_ratio(g)) is not None]
     free = [v for g in loaded if (v := free_mib(g)) is not None]
     return GpuSignals(
-        count=len(gpus),
+        count=len(cards),
         unreadable=unreadable,
         suspect=bool(unreadable) and (bool(readable) or any(g.reason == "lost" for g in unreadable)),
-        faulty=tuple(g for g in gpus if g.xid in FATAL_XIDS),
-        marked=tuple(g for g in readable if g.remap_pending or (g.ecc_uncorrected or 0) > 0),
+        faulty=tuple(g for g in cards if g.xid in FATAL_XIDS),
+        marked=tuple(
+            g for g in cards if g.state == "ok" and (g.remap_pending or (g.ecc_uncorrected or 0) > 0)
+        ),
         loaded=tuple(loaded),
         sm_max=max(sm, default=None),
         sm_min=min(sm, default=None),

@@ -70,7 +70,7 @@ def _mode(item: Row) -> Span:
     if gpu.persistence is False:
         words.append("no persistence")
     if gpu.compute_mode not in (None, "default"):
-        words.append(str(gpu.compute_mode).replace("_", " "))
+        words.append(str(gpu.compute_mode).removesuffix("_process").replace("_", " "))
     return Span(", ".join(words), "stale" if item.stale else "text")
 
 
@@ -91,8 +91,8 @@ _MORE: tuple[Column[Row], ...] = (
     _pair("ECC c/u", "ecc_corrected", "ecc_uncorrected", 1),
     _pair("life c/u", "ecc_aggregate_corrected", "ecc_aggregate_uncorrected", 2),
     _pair("rows c/u", "remap_corrected", "remap_uncorrected", 2),
-    Column("limited, 60 s", 13, _throttled, rank=9, grow=24, to_left=True),
-    Column("mode", 4, _mode, rank=10, grow=36, to_left=True),
+    Column("limited, 60 s", 14, _throttled, rank=9, to_left=True),
+    Column("mode", 4, _mode, rank=10, grow=40, to_left=True),
 )
 
 
