@@ -184,6 +184,14 @@ def test_refused_without_a_process_is_down() -> None:
     assert verdict_of(refused(processes=(), ever_served=True)).verdict == "engine_down"
 
 
+def test_a_refused_scrape_is_the_evidence_where_no_probe_was_made() -> None:
+    texts = [e.text for e in verdict_of(refused(processes=(), probes=())).evidence]
+    assert texts[0] == "connection refused"
+    texts = [e.text for e in verdict_of(refused(processes=())).evidence]
+    assert "connection refused" not in texts
+    assert any(text.startswith("liveness refused") for text in texts)
+
+
 def test_refused_by_the_process_that_served_is_down_and_by_a_new_one_is_loading() -> None:
     served = made.NOW - 30.0
     assert verdict_of(refused(ever_served=True, served_last=served)).verdict == "engine_down"

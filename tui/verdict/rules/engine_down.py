@@ -49,13 +49,21 @@ def _refused(s: Signals) -> Outcome:
     unsure = phase is None and held is not False  # a drain closes the port as well
     return fires(
         1 + sum(facts) - 2 * unsure,
-        *ev.probes(s),
+        *(ev.probes(s) or (_scrape(s),)),
         ev.memory_released(s),
         Evidence("process", "none", text="no server process") if gone else None,
         ev.phase(s) if phase == "down" else None,
         ev.held(s),
         missing=("phase",) if phase is None else (),
     )
+
+
+def _scrape(s: Signals) -> Evidence | None:
+    """How the scrape failed: all there is where no probe has been made since."""
+    reason = s.picture.engine_reason
+    if reason == "refused":
+        return Evidence("engine", reason, text="connection refused")
+    return Evidence("engine", reason, text="connection reset") if reason == "reset" else None
 
 
 def _looping(s: Signals) -> bool:
