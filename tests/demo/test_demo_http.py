@@ -133,6 +133,10 @@ async def test_sglang_routes(tmp_path: Path) -> None:
         )
 
 
+LONG = "word " * 1000
+"""About a thousand tokens, which is 0.0075 of the cache."""
+
+
 async def until_shown(url: str, family: str, within_s: float = 20.0) -> None:
     """Gauges and counters come in reports of their own: one may be a report behind the other."""
     ends_s = time.monotonic() + within_s
@@ -144,9 +148,9 @@ async def until_shown(url: str, family: str, within_s: float = 20.0) -> None:
 async def test_a_client_that_hangs_up_frees_its_seat(tmp_path: Path, dialect: str) -> None:
     """The request is forgotten: counted as aborted by SGLang, by vLLM not at all."""
     async with running(tmp_path / "log", dialect=dialect) as engine:
-        client = asyncio.create_task(complete(engine.url, 3000))
-        # running alone may be the one token of a health check: this one is the client's
-        await until(lambda: engine.supervisor.load.decode_tok_s > 10)
+        client = asyncio.create_task(complete(engine.url, 2000, prompt=LONG))
+        # whatever else runs may be the server's own warm-up: only the client's prompt is this long
+        await until(lambda: engine.supervisor.load.kv_usage > 0.005)
         client.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await client
