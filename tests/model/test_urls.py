@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.model.urls import host_port, parse_url, short_name
+from tui.model.urls import host_port, parse_metrics_url, parse_url, short_name, unix_socket
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,24 @@ def test_a_refused_address_does_not_quote_its_credentials() -> None:
     with pytest.raises(ValueError, match=r".+") as caught:
         parse_url("http://user:hunter2@x:1")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "path"),
+    [
+        ("unix:///run/a.sock", "http+unix://%2Frun%2Fa.sock", "/run/a.sock"),
+        ("http+unix://%2Frun%2Fa.sock/stats/", "http+unix://%2Frun%2Fa.sock/stats", "/run/a.sock"),
+        ("http://127.0.0.1:8002/metrics", "http://127.0.0.1:8002/metrics", None),
+    ],
+)
+def test_metrics_may_be_behind_a_unix_socket(text: str, url: str, path: str | None) -> None:
+    assert parse_metrics_url(text) == url == parse_metrics_url(url)
+    assert unix_socket(url) == path
+
+
+@pytest.mark.parametrize(
+    "text", ["unix://host/a.sock", "unix:", "unix:///run/", "http+unix://a.sock/x", "unix:///a?x=1"]
+)
+def test_what_names_no_socket(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_metrics_url(text)

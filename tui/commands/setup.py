@@ -10,11 +10,11 @@ from tui.commands.usage import UsageError
 from tui.config.load import ConfigError, load
 from tui.model.settings import EngineTarget
 from tui.model.text import clean
-from tui.model.urls import parse_url
+from tui.model.urls import parse_metrics_url, parse_url
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tui.model.readings import EngineKind
     from tui.model.settings import Config
@@ -56,7 +56,7 @@ def targets_from(
         url = _url(text)
         target = known.get(url, EngineTarget(url=url))
         if position < len(metrics_urls):
-            target = replace(target, metrics_url=_url(metrics_urls[position]))
+            target = replace(target, metrics_url=_url(metrics_urls[position], parse_metrics_url))
         targets.append(_with_token(target))
     if not urls:
         targets = [_with_token(target) for target in config.engines]
@@ -89,9 +89,9 @@ def real_sources(config: Config) -> Sources:
     )
 
 
-def _url(text: str) -> str:
+def _url(text: str, parse: Callable[[str], str] = parse_url) -> str:
     try:
-        return parse_url(text)
+        return parse(text)
     except ValueError as error:
         shown = "" if "@" in text else f" {clean(text, 60)!r}"  # what stands before an @ may be a password
         raise UsageError(f"not an engine's address:{shown} ({error}); e.g. http://127.0.0.1:8000") from None

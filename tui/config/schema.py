@@ -19,7 +19,7 @@ from tui.model.settings import (
     Slo,
     Thresholds,
 )
-from tui.model.urls import parse_url
+from tui.model.urls import parse_metrics_url, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +97,19 @@ def url(value: object) -> str:
 def optional_url(value: object) -> str:
     """As ``url``; empty for the default."""
     return "" if value == "" else url(value)
+
+
+def metrics_url(value: object) -> str:
+    """As ``optional_url``, or a Unix socket."""
+    if value == "":
+        return ""
+    expected = "an http:// or https:// URL, or unix:///path/of/a/socket"
+    if not isinstance(value, str):
+        raise RefusedError(expected)
+    try:
+        return parse_metrics_url(value)
+    except ValueError as error:
+        raise RefusedError(f"{expected} ({error})") from None
 
 
 def one_of(*names: str) -> Callable[[object], str]:
@@ -180,7 +193,7 @@ TOP = (Key("interval_s", number(0.2, 3600.0), "seconds between refreshes"),)
 
 ENGINE = (
     Key("url", url, "where the engine answers"),
-    Key("metrics_url", optional_url, "where its metrics are; empty: from the engine"),
+    Key("metrics_url", metrics_url, "where its metrics are, also unix:///socket; empty: from the engine"),
     Key("engine", one_of("auto", "vllm", "sglang", "trtllm", "triton"), "auto: ask the server"),
     Key("token", string, "bearer token; better: token_env"),
     Key("token_env", string, "name of the environment variable that holds the token"),

@@ -29,6 +29,8 @@ class EngineView:
     served_last: float | None = None
     """Monotonic seconds of the last successful scrape."""
     discovered: bool = False
+    unverified: bool = False
+    """Its certificate is not checked, as the settings ask."""
     args: Mapping[str, str] = field(default_factory=dict)
     """Command-line options as given, by long name without dashes; secrets redacted."""
     defaults: Mapping[str, str] = field(default_factory=dict)

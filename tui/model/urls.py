@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 
 def parse_url(text: str) -> str:
@@ -36,6 +36,37 @@ def parse_url(text: str) -> str:
         raise ValueError("port 0")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path.rstrip("/"), "", ""))
+
+
+def parse_metrics_url(text: str) -> str:
+    """The canonical form of where metrics are: as ``parse_url``, or a Unix socket of this host.
+
+    ``unix:///run/engine.sock`` is asked for ``/metrics``; another route is named as in
+    ``http+unix://%2Frun%2Fengine.sock/stats``, which is the canonical form of both.
+
+    Raises:
+        ValueError: as ``parse_url``; or the socket's path is not absolute.
+    """
+    parts = urlsplit(text)
+    if parts.scheme not in ("unix", "http+unix"):
+        return parse_url(text)
+    if any(ord(c) <= 32 or ord(c) == 127 for c in text):
+        raise ValueError("white space or control characters")
+    if parts.query or parts.fragment:
+        raise ValueError("a query or fragment has no meaning here")
+    whole = parts.scheme == "unix"
+    path, route = (parts.path, "") if whole else (unquote(parts.netloc), parts.path)
+    if (whole and parts.netloc) or not path.startswith("/") or path.endswith("/"):
+        raise ValueError("a Unix socket is named by an absolute path: unix:///run/engine.sock")
+    if "\0" in path:
+        raise ValueError("white space or control characters")
+    return f"http+unix://{quote(path, safe='')}{route.rstrip('/')}"
+
+
+def unix_socket(url: str) -> str | None:
+    """The path of the socket in a canonical metrics address; None where it is on the network."""
+    parts = urlsplit(url)
+    return unquote(parts.netloc) if parts.scheme == "http+unix" else None
 
 
 def host_port(url: str) -> tuple[str, int]:

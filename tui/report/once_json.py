@@ -167,6 +167,8 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "simulated": known.simulated,
         "pid": tree[0].pid if tree else None,
         "pids": None if tree is None else [{"pid": p.pid, "role": p.role} for p in tree],
+        "discovered": view.discovered,
+        "tls_verified": not view.unverified if view.url.startswith("https:") else None,
         "args": dict(view.args),
         "defaults": dict(view.defaults),
         "state": phase,

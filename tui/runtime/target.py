@@ -132,6 +132,7 @@ class WatchedEngine:
             ever_served=self._served_last is not None,
             served_last=self._served_last,
             discovered=self.target.discovered,
+            unverified=not self.target.verify and self.target.url.startswith("https:"),
             args=args,
             defaults=defaults,
         )

@@ -67,6 +67,7 @@ class HttpTarget:
         ca_file: trust only these authorities.
         verify: check the server's certificate.
         keep_alive: keep the connection for the next request.
+        unix_socket: path of a Unix socket of this host to connect to, whatever the host of ``url``.
     """
 
     def __init__(
@@ -78,13 +79,15 @@ class HttpTarget:
         ca_file: str = "",
         verify: bool = True,
         keep_alive: bool = True,
+        unix_socket: str = "",
     ) -> None:
         parts = urlsplit(url)
-        self.url = url
+        self.url = f"unix://{unix_socket}" if unix_socket else url
+        self._unix_socket = unix_socket
         self._scheme, self._base = parts.scheme, parts.path.rstrip("/")
         self._ca_file, self._verify = ca_file, verify
         host, self._port = host_port(url)
-        self._resolver = Resolver(host, self._port)
+        self._resolver = Resolver("127.0.0.1" if unix_socket else host, self._port)
         own = {
             "host": parts.netloc,
             "accept": "*/*",
@@ -99,7 +102,9 @@ class HttpTarget:
         self._received: int | None = None
 
     @classmethod
-    def of(cls, target: EngineTarget, url: str = "", *, keep_alive: bool = True) -> HttpTarget:
+    def of(
+        cls, target: EngineTarget, url: str = "", *, keep_alive: bool = True, unix_socket: str = ""
+    ) -> HttpTarget:
         """What a target's settings ask for; ``url`` in place of its own where given.
 
         One that was found by us, not named by the operator, never gets a token.
@@ -112,6 +117,7 @@ class HttpTarget:
             ca_file=target.ca_file,
             verify=target.verify,
             keep_alive=keep_alive,
+            unix_socket=unix_socket,
         )
 
     async def prepare(self) -> None:
@@ -191,6 +197,7 @@ class HttpTarget:
         self._transport = httpx.AsyncHTTPTransport(
             verify=context,
             trust_env=False,
+            uds=self._unix_socket or None,
             limits=httpx.Limits(max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_S),
         )
         return self._transport
@@ -273,6 +280,8 @@ def _failure(error: httpx.HTTPError, scheme: str) -> SourceError:
             return SourceError("tls", clean(words.replace("_", " ").lower()))
         if isinstance(cause, ConnectionRefusedError):
             return SourceError("refused", "connection refused")
+        if isinstance(cause, FileNotFoundError):
+            return SourceError("refused", "there is no such Unix socket")
         if isinstance(cause, (ConnectionResetError, BrokenPipeError)):
             return SourceError("reset", "connection reset by the server")
         if isinstance(cause, PermissionError):

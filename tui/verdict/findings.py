@@ -59,6 +59,7 @@ def _sources(snapshot: HostSnapshot) -> Iterator[Finding]:
             yield from _source(name, "host", status)
     for view in snapshot.engines:
         yield from _source("engine", view.url, view.engine.status)
+        yield from _access(view)
 
 
 def _source(name: str, scope: str, status: SourceStatus) -> Iterator[Finding]:
@@ -68,6 +69,27 @@ def _source(name: str, scope: str, status: SourceStatus) -> Iterator[Finding]:
     age = f", figures {seconds(status.age_s)} old" if status.age_s is not None else ""
     stale = "stale" if status.state is SourceState.STALE else "failed"
     yield Finding(f"{stale}-{name}", "warning", scope, clean(f"{name} figures {stale}{why}{age}"))
+
+
+def _access(view: EngineView) -> Iterator[Finding]:
+    """What a person has to set before the engine lets us read it, and what they have set aside."""
+    reading, status = view.engine.reading, view.engine.status
+    reason = status.reason or (reading.reason if reading is not None else None)
+    if reason in ("401", "403"):
+        if view.discovered:
+            text = (
+                f"the engine wants a token ({reason}), and none is sent to what was only found: "
+                f'name it in the config with [[engines]], url = "{view.url}", token_env = "NAME"'
+            )
+        else:
+            text = (
+                f"the engine refuses our token, or the lack of one ({reason}): "
+                "set token or token_env of its [[engines]], or INFERTOP_TOKEN"
+            )
+        yield Finding("needs-token", "warning", view.url, text)
+    if view.unverified:
+        text = "its certificate is not checked (verify = false): anybody on the way can read the token"
+        yield Finding("tls-not-verified", "warning", view.url, text)
 
 
 # ---------------------------------------------------------------------------------------- devices and host

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tui.model.readings import EngineReading
 from tui.model.status import SourceError
-from tui.model.urls import host_port
+from tui.model.urls import host_port, unix_socket
 from tui.sources.engines.asides import Aside, Asides
 from tui.sources.engines.detect import Identity, identify
 from tui.sources.engines.missing import all_missing
@@ -213,8 +213,11 @@ class EngineSource:
 
 
 def _elsewhere(target: EngineTarget) -> tuple[HttpTarget, str]:
-    """Metrics on another port; on another host they are not worth the engine's key."""
+    """Metrics on another port; on another host, or behind a socket, they are not worth the engine's key."""
     parts = urlsplit(target.metrics_url)
+    if (path := unix_socket(target.metrics_url)) is not None:
+        target = dataclasses.replace(target, token="", token_env="")
+        return HttpTarget.of(target, "http://localhost", unix_socket=path), parts.path or "/metrics"
     if host_port(target.metrics_url)[0] != host_port(target.url)[0]:
         target = dataclasses.replace(target, token="", token_env="")
     return HttpTarget.of(target, f"{parts.scheme}://{parts.netloc}"), parts.path or "/metrics"

@@ -24,7 +24,9 @@ def about(engine: EngineView, size: int) -> list[Line]:
     """Lines of one engine; none where nothing is known."""
     given = [f"{name} {narrow(engine.args[name])}" for name in _TOLD if name in engine.args]
     assumed = [f"{name} {value}" for name, value in engine.defaults.items() if name in _TOLD]
-    facts = (("started with", given), ("by default", assumed))
+    access = ["found on this host, so no token is sent to it"] if engine.discovered else []
+    access += ["its certificate is not checked (verify = false)"] if engine.unverified else []
+    facts = (("started with", given), ("by default", assumed), ("access", access))
     return [labelled(label, texts, size) for label, texts in facts if texts]
 
 
