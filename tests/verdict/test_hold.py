@@ -202,3 +202,22 @@ def test_a_hang_that_is_over_is_not_shown_while_what_follows_is_unclear() -> Non
     wavering = itertools.cycle((full(), healthy()))
     after = [screen.show(next(wavering)).verdict for _ in range(8)]
     assert "engine_hung" not in after[4:]
+
+
+def test_damping_holds_neither_a_hang_that_is_over_nor_an_unknown() -> None:
+    """Seats that come and go each few seconds kept a real engine "hung" for half a minute after it went on."""
+    screen = Screen()
+    for _ in range(6):
+        screen.run(full(), 8)
+        screen.run(healthy(), 8)
+    still = made.reading(
+        stalled_scrapes=9,
+        stalled_s=9.0,
+        since_last_step_s=9.0,
+        gen_tok_s=0.0,
+        running=8.0,
+        req_s=0.0,
+        error_ratio=None,
+    )
+    assert screen.run(made.view(still), 3)[-1].verdict == "engine_hung"
+    assert screen.run(full(), 6)[-1].verdict == "kv_cache"

@@ -79,9 +79,9 @@ class Hold:
         if new.verdict in AVAILABILITY:
             return True
         limits = self._thresholds
-        bottleneck = not (_immediate(held.verdict) or held.verdict == "unknown") or not _immediate(
-            new.verdict
-        )
+        # only what comes and goes is damped: a hang that is over, or not knowing, is not worth holding on to
+        lasting = held.verdict in AVAILABILITY or held.verdict == "unknown"
+        bottleneck = not lasting and not (_immediate(held.verdict) and _immediate(new.verdict))
         if bottleneck and self._oscillates and self._changed_at is not None:
             since = now - self._changed_at
             if since >= STEADY_S:
