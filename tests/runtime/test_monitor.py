@@ -266,3 +266,36 @@ async def test_a_version_tells_the_seats_that_no_command_line_names() -> None:
         assert "max-num-seqs" not in view.args
         assert view.engine.reading is not None
         assert view.engine.reading.max_num_seqs == 256
+
+
+async def test_a_one_shot_run_sees_no_more_of_one_engine_because_another_is_slow() -> None:
+    well, dead = Engine(A), Engine(B, SourceError("refused"), hangs=True)
+    monitor = Monitor(
+        Config(interval_s=0.2),
+        (EngineTarget(A), EngineTarget(B)),
+        World(engines={A: well, B: dead}).sources(),
+        SystemClock(),
+        backoff=False,
+    )
+    sampling = asyncio.create_task(monitor.sample(2))
+    await until(lambda: len(well.reads) == 2, 10)
+    await asyncio.sleep(0.7)  # three more intervals, in which nothing may be read
+    assert len(well.reads) == 2
+    sampling.cancel()
+    await asyncio.gather(sampling, return_exceptions=True)
+    await monitor.stop()
+
+
+async def test_what_goes_down_is_judged_at_once() -> None:
+    engine = Engine(A)
+    config = Config(interval_s=5.0)
+    monitor = Monitor(config, (EngineTarget(A),), World(engines={A: engine}).sources(), SystemClock())
+    await monitor.start()
+    await until(lambda: engine.reads, 10)
+    await until(lambda: monitor.version >= 1, 10)
+    before = monitor.version
+    engine.error = SourceError("refused")
+    await monitor._engines[A].scrape.read_once()
+    assert monitor.version == before + 1
+    assert monitor.snapshot().engines[0].engine.status.reason == "refused"
+    await monitor.stop()

@@ -14,6 +14,7 @@ from tui.model.urls import host_port
 from tui.model.verdicts import Judgement
 from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
+from tui.runtime.journal import Journal
 from tui.runtime.orphans import OrphanWatch
 from tui.runtime.poll import Poller
 from tui.runtime.target import WatchedEngine, discovered
@@ -71,8 +72,10 @@ class Monitor:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._engines: dict[str, WatchedEngine] = {}
         self._reading = False
+        self._limit: int | None = None
         self._judge = Judge(config.thresholds, config.slo, config.probes)
         self._judgement = Judgement()
+        self._journal = Journal()
         self._snapshot: HostSnapshot | None = None
         self._searching = not targets and config.discovery.enabled
         self._looked = not self._searching
@@ -104,7 +107,9 @@ class Monitor:
             lambda: self.interval_s,
             self._spawn,
             backoff=self._backoff,
+            on_loss=self._judge_now,
         )
+        watched.scrape.limit = self._limit
         self._engines[target.url] = watched
         if self._reading:
             watched.start()
@@ -123,8 +128,12 @@ class Monitor:
     async def sample(self, samples: int) -> tuple[HostSnapshot, Judgement]:
         """Read everything ``samples`` times, an interval apart, and judge what was seen, once.
 
-        A source that cannot keep up is given its deadline and then left out.
+        A source that cannot keep up is given its deadline and then left out; the others wait for it
+        with the samples that they have, so that no verdict depends on a neighbour.
         """
+        self._limit = samples
+        for poller in (self.gpus, self.host, *(watched.scrape for watched in self._engines.values())):
+            poller.limit = samples
         self._start_reading()
         patience = (samples - 1) * self.interval_s + 6.0
         limit = self._clock.monotonic() + patience
@@ -220,11 +229,16 @@ class Monitor:
     async def _judge_for_ever(self) -> None:
         due = self._clock.monotonic()
         while True:
-            snapshot = self._record()
-            self._judgement = self._judge.update(snapshot, self.history)
-            self.version += 1
+            self._judge_now()
             due = max(due + self.interval_s, self._clock.monotonic())
             await self._clock.sleep(due - self._clock.monotonic())
+
+    def _judge_now(self) -> None:
+        """Also when a scrape fails that has just worked: what is down shows at once, not a second later."""
+        snapshot = self._record()
+        self._judgement = self._judge.update(snapshot, self.history)
+        self._journal.note(snapshot, self._judgement)
+        self.version += 1
 
     def _record(self) -> HostSnapshot:
         self._snapshot = snapshot = self._take()

@@ -33,6 +33,7 @@ class Poller(Generic[T]):
         interval: gives seconds between reads, asked anew each time.
         deadline_s: total time that one read may take.
         on_reading: called after each successful read, on the loop.
+        on_loss: called when a read fails after one that succeeded.
         backoff: wait longer after failures; off for a one-shot run, which has a fixed number of tries.
     """
 
@@ -44,12 +45,15 @@ class Poller(Generic[T]):
         *,
         deadline_s: float,
         on_reading: Callable[[T], None] | None = None,
+        on_loss: Callable[[], None] | None = None,
         backoff: bool = True,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.name = source.name
         self.attempts = 0
         """Reads that have ended, well or not."""
+        self.limit: int | None = None
+        """``run`` ends after so many attempts: a one-shot run must not see more than was asked for."""
         self.reading: T | None = None
         self.taken_at: float | None = None
         self.recovered = False
@@ -59,6 +63,7 @@ class Poller(Generic[T]):
         self._interval = interval
         self._deadline_s = deadline_s
         self._on_reading = on_reading
+        self._on_loss = on_loss
         self._backoff = backoff
         self._jitter = jitter
         self._error: SourceError | None = None
@@ -66,9 +71,9 @@ class Poller(Generic[T]):
         self._failures = 0
 
     async def run(self) -> None:
-        """Read for ever, on a grid from the first read: no drift, and no burst after a slow one."""
+        """Read, on a grid from the first read: no drift, and no burst after a slow one."""
         due = self._clock.monotonic()
-        while True:
+        while self.limit is None or self.attempts < self.limit:
             await self.read_once()
             interval = self._interval()
             now = self._clock.monotonic()
@@ -131,8 +136,11 @@ class Poller(Generic[T]):
     def _fail(self, error: SourceError) -> None:
         if self._error is None or self._error.reason != error.reason:
             self._since = self._clock.monotonic()
+        lost = self._error is None and self.reading is not None
         self._error = error
         self._failures += 1
+        if lost and self._on_loss is not None:
+            self._on_loss()
 
     def _backoff_s(self) -> float:
         if not self._backoff or self._error is None:

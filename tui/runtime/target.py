@@ -45,6 +45,7 @@ class WatchedEngine:
         interval: gives seconds between scrapes.
         spawn: starts a coroutine that the caller owns and ends.
         backoff: as for ``Poller``.
+        on_loss: called when a scrape fails after one that succeeded.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class WatchedEngine:
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         *,
         backoff: bool = True,
+        on_loss: Callable[[], None] | None = None,
     ) -> None:
         self.target = target
         self.local = sources.is_local(target.url)
@@ -76,6 +78,7 @@ class WatchedEngine:
             self._interval,
             deadline_s=SCRAPE_DEADLINE_S,
             on_reading=self._on_reading,
+            on_loss=on_loss,
             backoff=backoff,
         )
         if target.engine != "auto":

@@ -127,6 +127,8 @@ def _immediate(name: VerdictName) -> bool:
 def _leave_s(name: VerdictName, limits: Thresholds) -> float:
     if name in CALM or name == "unknown":
         return 0.0
+    if name in ("engine_down", "loading"):
+        return 0.0  # an engine that answers is not down: one good scrape is all the proof there is
     return limits.hold_s if name in AVAILABILITY else limits.clear_s
 
 
