@@ -33,8 +33,9 @@ def command(*words: str) -> list[str]:
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's, with homes and state below ``home``."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("INFERTOP_", "FAKE_NVML", "XDG_"))}
+    """This process's, with homes and state below ``home``, and without what it says of a terminal."""
+    ours = ("INFERTOP_", "FAKE_NVML", "XDG_", "TERM", "COLORTERM")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return {
         **kept,
         "HOME": str(home),

@@ -77,6 +77,7 @@ class Terminal:
             start_new_session=True,
             preexec_fn=self._take_terminal,
         )
+        self._parked = threading.Event()
         self._reading = threading.Event()
         self._reading.set()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -195,6 +196,16 @@ class Terminal:
         """What a lost connection does: the terminal goes away, and with it comes SIGHUP."""
         self.signal(signal.SIGHUP)
 
+    def vanish(self) -> None:
+        """The terminal's other side is closed, as when its emulator is killed; the kernel tells whom it will.
+
+        The program must be writing now and then.
+        """
+        self._reading.clear()
+        assert self._parked.wait(10), "nothing was written"
+        os.close(self._master)
+        self._master = -1
+
     def _take_terminal(self) -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -203,7 +214,9 @@ class Terminal:
 
     def _read(self) -> None:
         while True:
-            self._reading.wait()
+            if not self._reading.is_set():
+                self._parked.set()
+                self._reading.wait()
             try:
                 data = os.read(self._master, 65536)
             except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.commands.log_file import logging_to
 from tui.commands.setup import config_from, real_sources
 from tui.commands.usage import UsageError
 from tui.demo import serve
@@ -62,4 +63,5 @@ def show(
     if traffic is None or traffic.rate <= 0:
         traffic = STEADY
     monitor = DemoMonitor(config, spec or EngineSpec(port=0), traffic, real_sources(config), control=control)
-    return run_screen(monitor, config).status
+    with logging_to(None):
+        return run_screen(monitor, config).status

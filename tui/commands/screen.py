@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui import __version__
+from tui.commands.log_file import logging_to
 from tui.commands.once import interval
 from tui.commands.setup import config_from, real_sources, targets_from
 from tui.commands.usage import UsageError
 from tui.runtime.clock import SystemClock
+from tui.runtime.journal import LOG
 from tui.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -28,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", metavar="S", type=interval, help="seconds between refreshes (1)")
     parser.add_argument("--theme", metavar="NAME", help="dark, light, or one of your own")
     parser.add_argument("--ascii", action="store_true", help="no characters beyond ASCII")
+    parser.add_argument(
+        "--log", metavar="FILE", type=Path, help="append failures, recoveries and verdict changes to a file"
+    )
     parser.add_argument(
         "--metrics-url",
         metavar="URL",
@@ -50,9 +57,12 @@ def run(args: argparse.Namespace) -> int:
     monitor = Monitor(
         config, targets_from(config, args.urls, args.metrics_url), real_sources(config), SystemClock()
     )
-    from tui.ui.run import run_screen  # the only import of textual: what fails above must fail fast
+    with logging_to(args.log):
+        from tui.ui.run import run_screen  # the only import of textual: what fails above must fail fast
 
-    left = run_screen(monitor, config)
+        LOG.info("infertop %s begins, pid %d", __version__, os.getpid())
+        left = run_screen(monitor, config)
+        LOG.info("infertop ends")
     if left.wants_demo:
         from tui.commands import demo
 

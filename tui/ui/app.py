@@ -166,6 +166,8 @@ class MonitorApp(App[str]):
         self._main.restyle(self._themes[name].styles)
 
     def _catch_up(self) -> None:
-        """A frame that a slow terminal had no room for is sent once it has."""
+        """A frame that a slow terminal had no room for is sent once it has; without a terminal it is over."""
         if isinstance(self._driver, CellDriver):
             self._driver.catch_up()
+            if self._driver.hung_up:
+                self.action_leave()

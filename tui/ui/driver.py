@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import select
+import signal
 import sys
 import termios
 from typing import TYPE_CHECKING, Any
@@ -135,6 +136,21 @@ class CellDriver(LinuxDriver):
             self.forget()
         self._open_bracket()
         self._send(data)
+
+    @property
+    def hung_up(self) -> bool:
+        """The terminal is gone: whatever is read from it is its end, again and again."""
+        poll = select.poll()
+        poll.register(self.fileno, 0)  # a hang-up is told in any case
+        return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+
+    def run_input_thread(self) -> None:
+        """Read keys until the end; a terminal that fails has gone, which is no fault of ours."""
+        try:
+            super().run_input_thread()
+        except OSError:
+            if not self.exit_event.is_set():
+                os.kill(os.getpid(), signal.SIGHUP)
 
     def close(self) -> None:
         """End the writer; a terminal that takes nothing more must not keep the program from leaving."""

@@ -42,7 +42,7 @@ def run_screen(feed: Feed, config: Config, options: ScreenOptions | None = None)
         os.environ.pop(name, None)  # what an ancestor exported outlives the next resize; the terminal knows
     if options is None:
         options = ScreenOptions(no_color=bool(os.environ.get("NO_COLOR")))
-    if not _unicode():
+    if not _unicode() or os.environ.get("TERM") == "linux":  # the console's font has neither dots nor bars
         config = replace(config, screen=replace(config.screen, ascii=True))
     app = MonitorApp(feed, config, options)
     try:
