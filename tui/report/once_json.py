@@ -13,6 +13,8 @@ from tui.model.status import SourceState
 from tui.verdict.live import pictures
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tui.model.readings import Orphan, ProbeReading
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.verdicts import Judgement, Verdict
@@ -169,8 +171,8 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "pids": None if tree is None else [{"pid": p.pid, "role": p.role} for p in tree],
         "discovered": view.discovered,
         "tls_verified": not view.unverified if view.url.startswith("https:") else None,
-        "args": dict(view.args),
-        "defaults": dict(view.defaults),
+        "args": _told(view.args),
+        "defaults": _told(view.defaults),
         "state": phase,
         "reason": status.reason or figures.reason,
         "detail": status.detail or figures.detail or None,
@@ -178,9 +180,9 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "window_s": _plain(figures.window_s),
         "latency_window_s": _plain(figures.latency_window_s),
         **{key: _plain(getattr(figures, key)) for key in _ENGINE_KEYS if key != "waiting_by_reason"},
-        "waiting_by_reason": _plain(dict(figures.waiting_by_reason)),
-        "finish_reasons": _plain(dict(figures.finish_reasons)),
-        "rejections": _plain(dict(figures.rejections)),
+        "waiting_by_reason": _told(figures.waiting_by_reason),
+        "finish_reasons": _told(figures.finish_reasons),
+        "rejections": _told(figures.rejections),
         "bounds": dict(figures.bounds),
         "started_at": None if figures.started_at is None else instant(figures.started_at),
         "ranks": [
@@ -192,9 +194,16 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
                 "stalled_s": _plain(r.stalled_s),
             }
             for r in figures.ranks
-        ],
+        ]
+        or None,
         "missing": [dataclasses.asdict(m) for m in figures.missing],
     }
+
+
+def _told(table: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A table of figures; null where the engine said none."""
+    found: dict[str, Any] | None = _plain(dict(table)) or None
+    return found
 
 
 def _orphan(orphan: Orphan) -> dict[str, Any]:
