@@ -402,3 +402,18 @@ def test_the_cache_maximum_is_the_worst_rank_of_thirty_seconds() -> None:
     assert readings[35].kv_usage_max == 1.0
     assert readings[36].kv_usage_max == 0.3
     assert readings[36].kv_usage == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("kv", [17.5, -0.5, 1e300])
+def test_a_gauge_that_cannot_be_is_not_a_figure(kv: float) -> None:
+    reading = EngineReader(VLLM, "http://x").feed(exposition(Rank(running=-3, waiting=2, kv=kv)), 0.0)
+    assert reading.running is None
+    assert reading.kv_usage is None
+    assert reading.kv_usage_max is None
+    assert reading.waiting == 2
+    assert {"running", "kv_usage"} <= {gap.field for gap in reading.missing}
+
+
+def test_a_full_cache_may_be_a_hair_above_one() -> None:
+    reading = EngineReader(VLLM, "http://x").feed(exposition(Rank(kv=1.0000001)), 0.0)
+    assert reading.kv_usage == 1.0

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from tui.sources.engines.table import EngineTable, Source
 
 ONLY_RANK = "0"
+LARGEST = 1e12
+"""No count, size or epoch second is larger."""
+ROUNDING = 1.001
+"""A full cache may come out a hair above 1."""
+_MOST = {"kv_usage": 1.0, "prefix_hit_ratio": 1.0, "spec_accept_ratio": 1.0}
 _NAMED_MODELS = 3
 _NO_MODEL = ("", "undefined")
 
@@ -36,7 +41,7 @@ class Present:
     def ranks(self, quantity: str) -> ByRank:
         """A gauge of each rank; empty where it is not told."""
         source = self._table.gauges.get(quantity)
-        return {} if source is None else self._by_rank(source)
+        return {} if source is None else self._by_rank(source, _MOST.get(quantity, LARGEST))
 
     def total(self, quantity: str) -> float | None:
         """A gauge of all ranks together."""
@@ -130,8 +135,10 @@ class Present:
                 return ", ".join(known[:_NAMED_MODELS]) + (f" +{more}" if more > 0 else "")
         return None
 
-    def _by_rank(self, source: Source) -> ByRank:
-        return by_label(self._samples, source, self._table.rank_label, ONLY_RANK)
+    def _by_rank(self, source: Source, most: float = LARGEST) -> ByRank:
+        """What cannot be is not a figure: a count below zero, a share above one."""
+        found = by_label(self._samples, source, self._table.rank_label, ONLY_RANK)
+        return {rank: min(value, most) for rank, value in found.items() if 0.0 <= value <= most * ROUNDING}
 
 
 def _product(labels: Mapping[str, str], candidates: tuple[tuple[str, ...], ...]) -> float | None:
