@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.commands.log_file import logging_to
-from tui.commands.setup import config_from, real_sources
+from tui.commands.setup import config_from, need_terminal, real_sources
 from tui.commands.usage import UsageError
 from tui.demo import serve
 from tui.demo.control import HELP, ControlError, ControlFile
@@ -35,7 +35,6 @@ def run(args: argparse.Namespace) -> int:
     """0; 2 when the engine could not be started."""
     if args.serve:
         return serve.run(args)
-    from tui.commands.screen import need_terminal
 
     need_terminal()
     try:

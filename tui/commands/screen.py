@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING
 from tui import __version__
 from tui.commands.log_file import logging_to
 from tui.commands.once import interval
-from tui.commands.setup import config_from, real_sources, targets_from
-from tui.commands.usage import UsageError
+from tui.commands.setup import config_from, need_terminal, real_sources, targets_from
 from tui.runtime.clock import SystemClock
 from tui.runtime.journal import LOG
 from tui.runtime.monitor import Monitor
@@ -68,16 +66,3 @@ def run(args: argparse.Namespace) -> int:
 
         return demo.show(config)
     return left.status
-
-
-def need_terminal() -> None:
-    """What the live screen cannot do without.
-
-    Raises:
-        UsageError: no terminal, or one that cannot move its cursor.
-    """
-    # a stream that was closed before the start is None
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
-        raise UsageError("the live screen needs a terminal; for scripts: infertop once --json")
-    if os.environ.get("TERM", "dumb") in ("", "dumb"):
-        raise UsageError("this terminal (TERM=dumb) cannot show the live screen; use: infertop once")

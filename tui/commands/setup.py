@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,19 @@ def config_from(args: argparse.Namespace) -> Config:
     return config
 
 
+def need_terminal() -> None:
+    """What the live screen cannot do without.
+
+    Raises:
+        UsageError: no terminal, or one that cannot move its cursor.
+    """
+    # a stream that was closed before the start is None
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+        raise UsageError("the live screen needs a terminal; for scripts: infertop once --json")
+    if os.environ.get("TERM", "dumb") in ("", "dumb"):
+        raise UsageError("this terminal (TERM=dumb) cannot show the live screen; use: infertop once")
+
+
 def targets_from(
     config: Config, urls: Sequence[str], metrics_urls: Sequence[str]
 ) -> tuple[EngineTarget, ...]:
@@ -67,11 +81,13 @@ def real_sources(config: Config) -> Sources:
     """NVML, /proc and HTTP of this machine."""
     from tui.runtime.sources import ProbePlan, Sources
     from tui.sources.addresses import is_local
+    from tui.sources.docker import ContainerSource
     from tui.sources.engines.source import EngineSource
     from tui.sources.host import HostSource
     from tui.sources.nvml.source import NvmlSource
     from tui.sources.probes import probe_sources
     from tui.sources.processes import ProcessSource
+    from tui.sources.systemd import UnitSource
 
     def probes(target: EngineTarget, kind: EngineKind) -> tuple[ProbePlan, ...]:
         return tuple(
@@ -86,6 +102,8 @@ def real_sources(config: Config) -> Sources:
         engine=EngineSource,
         probes=probes,
         is_local=is_local,
+        container=ContainerSource,
+        unit=UnitSource,
     )
 
 

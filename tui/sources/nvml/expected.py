@@ -48,15 +48,24 @@ class Places:
 
 def places_of_this_host() -> Places:
     """The usual places, as the environment has them."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(base) if base.startswith("/") else Path("~/.local/state").expanduser()
+    home = _state_home()
     return Places(
         pci=os.environ.get(PCI_VARIABLE) or PCI_DEVICES,
-        state=home / "infertop" / "expected-gpus.json",
+        state=None if home is None else home / "infertop" / "expected-gpus.json",
         contained=in_own_namespace("/proc")
         or "KUBERNETES_SERVICE_HOST" in os.environ
         or any(Path(mark).exists() for mark in _CONTAINER_MARKS),
     )
+
+
+def _state_home() -> Path | None:
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if base.startswith("/"):
+        return Path(base)
+    try:
+        return Path("~/.local/state").expanduser()
+    except RuntimeError:  # no $HOME, and a user without an entry in passwd
+        return None
 
 
 class Absent(NamedTuple):
