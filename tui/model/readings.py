@@ -224,6 +224,10 @@ class HostReading:
 # ---------------------------------------------------------------------------------------- engines
 
 
+WARM_UP_STEPS = 20.0
+"""The first steps of an engine compile kernels: a real vLLM stood still for 25 s at its first request."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankReading:
     """One data-parallel rank (or engine core) behind a URL."""
@@ -297,6 +301,9 @@ class EngineReading:
     may be present that no gauge shows yet (SGLang: a snapshot that ages)."""
     stalled_scrapes: int | None = None
     """Scrapes of that span, both ends counted; 0 when the heartbeat moves or there is no work."""
+    longest_stall_s: float | None = None
+    """The longest such span of the last 5 min that ended with a step (same rank): a step may take this long
+    here. Warm-up is left out; 0 where every scrape saw a step; None without a heartbeat."""
     asleep: bool | None = None
     ranks: tuple[RankReading, ...] = ()
     started_at: float | None = None

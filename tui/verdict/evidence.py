@@ -33,7 +33,9 @@ def _line(
 
     @wraps(make)
     def made(s: Signals, /, *args: P.args, **kwargs: P.kwargs) -> Evidence | None:
-        found = make(s, *args, **kwargs) if s.explaining else None
+        if not s.explaining:
+            return None
+        found = make(s, *args, **kwargs)
         return None if found is None else _true(found)
 
     return made
@@ -95,6 +97,31 @@ def preempting(s: Signals) -> Evidence | None:
 
 
 @_line
+def preempted(s: Signals) -> Evidence | None:
+    """Requests that are out of their seats now."""
+    out = s.engine.preempted if s.engine else None
+    return Evidence("preempted", out, "", ">", 0.0, f"{count(out)} preempted") if out else None
+
+
+@_line
+def paused(s: Signals) -> Evidence | None:
+    """That the engine takes no work on because somebody said so."""
+    if not s.paused:
+        return None
+    word = "paused" if s.engine is not None and s.engine.paused else "asleep"
+    return Evidence(word, "true", text=f"{word}: it takes no work on until told to")
+
+
+@_line
+def requests(s: Signals) -> Evidence | None:
+    """Requests that end, a second, of an engine that counts no tokens."""
+    rate = s.engine.req_s if s.engine else None
+    if rate is None or not s.counts_requests:
+        return None
+    return Evidence("req_s", rate, "1/s", text=f"{number(rate)} req/s")
+
+
+@_line
 def latency(s: Signals, name: LatencyName) -> Evidence | None:
     """One latency against its target."""
     known = s.latency.get(name)
@@ -139,7 +166,7 @@ def stalled(s: Signals) -> Evidence | None:
         return None
     scrapes = f", {s.stalled_scrapes} scrapes" if s.stalled_scrapes else ""
     text = f"no step for {seconds(s.stalled_s)}{scrapes}"
-    return Evidence("stalled_s", s.stalled_s, "s", ">=", s.thresholds.stalled_s, text)
+    return Evidence("stalled_s", s.stalled_s, "s", ">=", s.stall_limit_s, text)
 
 
 @_line

@@ -167,6 +167,10 @@ def _engine(view: EngineView, assessment: Assessment, thresholds: Thresholds) ->
     if usage is not None and usage >= thresholds.kv_usage_warn and verdict.verdict != "kv_cache":
         limit = f"{usage:.2f} >= {thresholds.kv_usage_warn:.2f}"
         yield Finding("kv-high", "warning", scope, f"KV cache {100 * usage:.0f} % used", limit)
+    if engine.paused:
+        held_up = assessment.outcomes["engine_hung"].state == "cannot_say"
+        text = "the engine is paused: requests will not be served until it is told to go on"
+        yield Finding("paused", "warning" if held_up else "info", scope, text)
     if engine.asleep:
         yield Finding(
             "asleep", "info", scope, "the engine is asleep: requests will not be served until it wakes"

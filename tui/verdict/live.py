@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
 from tui.verdict.picture import CoreState, Picture, Processes, Trends
-from tui.verdict.signals import answer
+from tui.verdict.signals import MODEL_ROLES, answer, slow_5xx
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 HTTP_ROLES = ("api_server", "launcher")
 CORE_ROLES = ("engine_core", "scheduler")
-MODEL_ROLES = (*CORE_ROLES, "worker")
 WINDOW_S = 30.0
 ERRORS_WINDOW_S = 60.0
 USUAL_EVERY = 10
@@ -173,8 +172,10 @@ def _phase(
     reason = view.engine.status.reason if not view.engine.status.ok else None
     running = (fresh.running or 0.0) if fresh is not None else 0.0
     if view.engine.status.ok or "ok" in answers.values() or "5xx" in answers.values():
-        if answers.get("readiness") != "5xx":
+        if answers.get("readiness") != "5xx" or (fresh is not None and fresh.paused):
             return "serving"
+        if any(slow_5xx(probe) for probe in view.probes):
+            return "serving"  # SGLang waited for its scheduler in vain; in a drain it refuses at once
         if running > 0 and _kind(view) in ("sglang", "triton"):
             return "draining"
         age = _age(view, snapshot)

@@ -26,6 +26,9 @@ class Outcome:
     confidence: Confidence = "low"
 
 
+_QUIET = Outcome("quiet")
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One verdict as data: its tier, the inputs it looks at, and the condition over them."""
@@ -44,14 +47,15 @@ def confidence(points: int) -> Confidence:
 
 def fires(points: int, *evidence: Evidence | None, missing: tuple[str, ...] = ()) -> Outcome:
     """The condition holds. Evidence that is None could not be read and is left out."""
-    return Outcome("fires", tuple(e for e in evidence if e is not None), missing, confidence(points))
+    return Outcome("fires", tuple(filter(None, evidence)), missing, confidence(points))
 
 
 def quiet(*evidence: Evidence | None) -> Outcome:
     """The condition does not hold, for these figures."""
-    return Outcome("quiet", tuple(e for e in evidence if e is not None))
+    known = tuple(filter(None, evidence))
+    return Outcome("quiet", known) if known else _QUIET
 
 
 def cannot_say(*missing: str, evidence: tuple[Evidence | None, ...] = ()) -> Outcome:
     """The inputs named here would decide."""
-    return Outcome("cannot_say", tuple(e for e in evidence if e is not None), missing)
+    return Outcome("cannot_say", tuple(filter(None, evidence)), missing)

@@ -22,7 +22,15 @@ MANY_WAITING_RATIO = 0.25
 LEAST_SWITCHES_S = 100_000.0
 """A small host without a lock problem switches at a high rate for each of its few cores."""
 SWITCHES_UNKNOWN_CORES_S = 300_000.0
-BUSY_POLLERS = ("engine_core", "worker", "scheduler")
+PROBE_TOK_S = 3.0
+"""What health routes and probes that generate a token make an engine do that has nothing else to do."""
+PROBE_PROMPT_TOK_S = 30.0
+NORMAL_STALLS = 3.0
+"""A hang is this many times longer than the longest step that was seen to end."""
+MOST_STALL_S = 30.0
+"""So that a hang that ended by itself does not hide the next one for long."""
+MODEL_ROLES = ("engine_core", "scheduler", "worker")
+BUSY_POLLERS = MODEL_ROLES
 """Threads of these spin at 100 % of a core when all is well."""
 SLOW_5XX_S = 10.0
 """SGLang's /health waits 20 s for the scheduler before it says 503: that is a hang, not a refusal."""
@@ -40,6 +48,12 @@ def answer(probe: ProbeReading | None) -> Answer | None:
     if status >= 500:
         return "5xx"
     return "auth" if status in (401, 403) else "4xx"
+
+
+def slow_5xx(probe: ProbeReading) -> bool:
+    """A status route said 5xx only after it had waited for the engine."""
+    slow = (probe.latency_s or 0.0) >= SLOW_5XX_S
+    return slow and probe.kind != "generate" and answer(probe) == "5xx"
 
 
 class Signals:
@@ -73,6 +87,8 @@ class Signals:
         self.answers: dict[ProbeKind, Answer] = {
             kind: found for kind in kinds if (found := answer(picture.probes.get(kind))) is not None
         }
+        if picture.engine is not None and picture.engine.paused and self.answers.get("readiness") == "5xx":
+            del self.answers["readiness"]  # SGLang's is off while it is paused
         self.generate = self.answers.get("generate")
         self.status_answers = [a for kind, a in self.answers.items() if kind != "generate"]
         made = list(self.answers.values())
@@ -91,11 +107,7 @@ class Signals:
 
     def slow_5xx(self) -> bool:
         """A status route said 5xx only after waiting for the engine."""
-        return any(
-            self.answers.get(kind) == "5xx" and (probe.latency_s or 0.0) >= SLOW_5XX_S
-            for kind, probe in self.picture.probes.items()
-            if kind != "generate"
-        )
+        return any(slow_5xx(probe) for probe in self.picture.probes.values())
 
     # -------------------------------------------------------------------------------- load
 
@@ -106,14 +118,20 @@ class Signals:
         self.kv: float | None = None
         """The worst rank's greatest usage of the last 30 s, else the gauge."""
         self.preempting: float | None = None
+        self.preempts: bool | None = None
+        """Requests lose their seat, or have lost it and wait for another."""
+        self.paused = engine is not None and bool(engine.paused or engine.asleep)
+        """Takes no work on because somebody said so."""
         self.errors: float | None = None
         self.seats = self.picture.seats
         if engine is not None:
             self.kv = engine.kv_usage_max if engine.kv_usage_max is not None else engine.kv_usage
             self.preempting = _greatest(engine.preemptions_per_s, trends.preempting_per_s)
+            self.preempts = _preempts(engine, self.preempting)
             self.errors = engine.error_ratio if engine.error_ratio is not None else trends.error_ratio
         self.work: bool | None
-        if (self.running or 0) > 0 or (self.waiting or 0) > 0:
+        stalled = engine is not None and (engine.stalled_scrapes or 0) >= 2  # work that no gauge may show yet
+        if (self.running or 0) > 0 or (self.waiting or 0) > 0 or stalled:
             self.work = True
         else:
             self.work = False if self.running is not None and self.waiting is not None else None
@@ -198,9 +216,16 @@ class Signals:
         self.stalled_s: float | None = None
         """Seconds without a step while work was present."""
         self.stalled_scrapes = 0
+        self.stall_limit_s = self.thresholds.stalled_s
+        """A stall from here on is longer than any normal step of this engine."""
+        self.counts_requests = False
+        """There are no token counters: requests that end are all that moves."""
         if engine is None:
             return
+        normal = min(MOST_STALL_S, NORMAL_STALLS * (engine.longest_stall_s or 0.0))
+        self.stall_limit_s = max(self.thresholds.stalled_s, normal)
         gen, prompt = engine.gen_tok_s, engine.prompt_tok_s
+        self.counts_requests = gen is None and prompt is None and engine.req_s is not None
         moving = (gen or 0) > 0 or (prompt or 0) > 0 or (gen is None and (engine.preemptions_per_s or 0) > 0)
         if engine.stalled_scrapes is not None:
             self.stalled_scrapes = engine.stalled_scrapes
@@ -208,20 +233,34 @@ class Signals:
             if engine.stalled_scrapes >= 2:
                 stalled = engine.stalled_s or 0.0
                 earlier = moving and (engine.window_s or 0.0) > stalled  # the rate is of steps before that
-                self.flow = None if earlier and stalled < self.thresholds.stalled_s else False
+                undecided = earlier and stalled < self.stall_limit_s and not self.paused
+                self.flow = None if undecided else False
                 return
             moving = moving or bool(
                 self.work and engine.stalled_scrapes == 0 and engine.since_last_step_s is not None
             )
-        if not self.work and (self.picture.trends.idle_s or 0.0) >= IDLE_S:
+        if not self.work and ((self.picture.trends.idle_s or 0.0) >= IDLE_S or self._probes_alone(engine)):
             self.flow = False  # the rate is of requests that have ended
-        elif moving:
+        elif moving or (self.counts_requests and (engine.req_s or 0.0) > 0):
             self.flow = True
+        elif self.counts_requests:
+            self.flow = False if self.waiting == 0 and not self.work else None  # one may run for long
         elif gen == 0 and not (self.work and self.picture.live):
             # a live engine without a heartbeat may count tokens only when requests finish
             self.flow = False
             if self.work:
                 self.stalled_s = self.picture.held_s
+
+    def _probes_alone(self, engine: EngineReading) -> bool:
+        """Nothing runs or waits, and the few tokens are those of probes: ours, or the kubelet's."""
+        generating = self.picture.kind == "sglang" or "generate" in self.picture.probes
+        return (
+            self.picture.live
+            and self.work is False
+            and generating
+            and (engine.gen_tok_s or 0.0) <= PROBE_TOK_S
+            and (engine.prompt_tok_s or 0.0) <= PROBE_PROMPT_TOK_S
+        )
 
     def gpu_working(self) -> bool:
         """Device figures that only real work makes: a spin draws little and moves nothing."""
@@ -258,6 +297,14 @@ class Signals:
         ranks = self.engine.ranks if self.engine else ()
         loads = [(r.running or 0.0) + (r.waiting or 0.0) for r in ranks if r.running is not None]
         return len(loads) > 1 and any((r.waiting or 0) > 0 for r in ranks) and min(loads) <= 0.1 * max(loads)
+
+
+def _preempts(engine: EngineReading, rate: float | None) -> bool | None:
+    """Counted, or seen: those that are out of their seats now, where that is not SGLang's last report."""
+    out = engine.preempted if rate is None or engine.engine != "sglang" else None
+    if rate is None and out is None:
+        return None
+    return (rate or 0.0) > 0 or (out or 0.0) > 0
 
 
 def _greatest(*values: float | None) -> float | None:

@@ -71,7 +71,12 @@ TEXTS: dict[VerdictName, Texts] = {
         "DRAINING",
         "A stop was asked for; requests in flight run to their end.",
         ("do not restart it", "compare the grace that is left with the longest stream"),
-        {"vllm": ("--shutdown-timeout must outlast the longest stream; 0 cuts them",)},
+        {
+            "vllm": (
+                "--shutdown-timeout (0.18 and later) must outlast the longest stream",
+                "its default 0 drains nothing: streams in flight fall silent until their clients hang up",
+            )
+        },
     ),
     "kv_cache": Texts(
         "KV CACHE FULL",

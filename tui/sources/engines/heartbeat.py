@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+from tui.model.readings import WARM_UP_STEPS
+
+NORMAL_WINDOW_S = 300.0
+
 
 class Heartbeat:
     """The step heartbeat of one rank, and for how long it stood still while work was present."""
 
-    __slots__ = ("_beat", "_moved_at", "_since", "_span", "scrapes", "since_step_s", "stalled_s", "working")
+    __slots__ = (
+        "_beat", "_ended", "_moved_at", "_since", "_span", "scrapes", "since_step_s", "stalled_s", "working",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._beat: list[float | None] = []
+        self._ended: deque[tuple[float, float]] = deque()  # (at, stall), each longer than those after it
         self._moved_at = 0.0
         self._since = 0.0
         self._span = 0  # scrapes with work since the beat was last seen to move, that one counted
@@ -26,6 +35,11 @@ class Heartbeat:
     def count(self) -> float | None:
         """The first heartbeat figure as last seen: steps since start, tokens where steps are not counted."""
         return self._beat[0] if self._beat else None
+
+    @property
+    def longest_stall_s(self) -> float:
+        """The longest span of the last minutes that ended with a step, warm-up left out; 0 without any."""
+        return self._ended[0][1] if self._ended else 0.0
 
     def update(
         self, at: float, beat: tuple[float | None, ...], working: bool, age_s: float | None = None
@@ -44,6 +58,7 @@ class Heartbeat:
             now is not None and then is not None and now != then
             for now, then in zip(beat, before, strict=True)
         )
+        self._remember(at, ended=moved and (self.count or 0.0) >= WARM_UP_STEPS)
         self._beat = [then if now is None else now for now, then in zip(beat, before, strict=True)]
         self.working = working
         if moved:
@@ -58,3 +73,11 @@ class Heartbeat:
         standing = working and not moved
         self.stalled_s = at - self._since if standing else 0.0
         self.scrapes = self._span if standing else 0
+
+    def _remember(self, at: float, *, ended: bool) -> None:
+        while self._ended and at - self._ended[0][0] > NORMAL_WINDOW_S:
+            self._ended.popleft()
+        if ended and self.stalled_s > 0:
+            while self._ended and self._ended[-1][1] <= self.stalled_s:
+                self._ended.pop()
+            self._ended.append((at, self.stalled_s))

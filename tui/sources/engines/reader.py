@@ -146,6 +146,7 @@ class EngineReader:
             progress=None if beat is None else beat.count,
             stalled_s=None if beat is None else beat.stalled_s,
             stalled_scrapes=None if beat is None else beat.scrapes,
+            longest_stall_s=None if beat is None else beat.longest_stall_s,
             asleep=present.asleep(),
             ranks=self._ranks(running, waiting, kv),
             started_at=started,

@@ -33,7 +33,9 @@ def healthy(s: Signals) -> Outcome:
         ev.waiting(s),
         *(ev.latency(s, name) for name in s.latency),
         ev.tokens(s),
+        ev.requests(s),
         ev.errors(s),
+        ev.paused(s),
     )
     if s.work is False and not s.flow:
         return quiet(*shown)
@@ -64,7 +66,8 @@ def healthy(s: Signals) -> Outcome:
 
 def idle(s: Signals) -> Outcome:
     """No work and no tokens: whatever SM or CPU show. That it would work, only a request can prove."""
-    shown = (ev.running(s), ev.waiting(s), ev.tokens(s), ev.probe(s, "generate"))
+    tokens = (ev.tokens(s), ev.requests(s))
+    shown = (ev.running(s), ev.waiting(s), *tokens, ev.probe(s, "generate"), ev.paused(s))
     if s.flow or _disturbed(s):
         return quiet(*shown)
     served = s.generate == "ok"
@@ -76,6 +79,8 @@ def idle(s: Signals) -> Outcome:
         unknown = tuple(name for name, v in (("running", s.running), ("waiting", s.waiting)) if v is None)
         if served and s.flow is False:
             return fires(2, *shown, missing=unknown)
+        if s.counts_requests and s.flow is False and s.picture.live:
+            return fires(2, *shown, missing=(*unknown, GENERATE))
         return cannot_say(*unknown, evidence=shown)
     missing = [] if served else [GENERATE]
     if s.flow is None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.model.readings import WARM_UP_STEPS
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import CONTEXT_MIB, host_quiet, start_evidence, start_signs
-from tui.verdict.signals import SLOW_5XX_S
+from tui.verdict.rules.gpu_fault import NO_DEVICE
+from tui.verdict.signals import MODEL_ROLES, SLOW_5XX_S
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
@@ -16,8 +18,8 @@ HEARTBEAT = "step heartbeat over 5 s from 3 scrapes (once: --samples 7)"
 LONG_S = 30.0
 PREFILL_S = 120.0
 """No prefill takes longer than this without a step, whatever the device seems to do."""
-FIRST_STEPS = 20.0
-"""The first steps of an engine compile kernels: a real vLLM stood still for 25 s at its first request."""
+COMPUTING_PCT = 50.0
+"""An engine process on a host without devices that is this busy works at a step; a stopped one is at 0."""
 SPINNING_START_S = 300.0
 
 
@@ -28,8 +30,10 @@ def engine_hung(s: Signals) -> Outcome:
         return _stuck_start(s)
     if s.generate == "ok" or s.flow:
         return quiet(ev.probe(s, "generate"), ev.tokens(s))
-    if s.engine is not None and s.engine.asleep:
-        return quiet()
+    if s.paused:
+        shown = (ev.paused(s), ev.running(s), ev.waiting(s))
+        held_up = s.work or s.generate == "timeout"
+        return cannot_say("the engine to go on", evidence=shown) if held_up else quiet(*shown)
     if s.generate == "5xx" and (s.generate_s or 0.0) < SLOW_5XX_S:
         return quiet(ev.probe(s, "generate"))
     if picture.phase == "loading" and start_signs(s) and not s.gpu_spinning():
@@ -38,7 +42,7 @@ def engine_hung(s: Signals) -> Outcome:
         return _silent(s)
     waited = s.generate_s is None or s.generate_s >= limits.generate_timeout_s
     unanswered = (s.generate == "timeout" and waited) or s.generate == "5xx" or s.slow_5xx()
-    stalled = s.stalled_s is not None and s.stalled_s >= limits.stalled_s and s.work is True
+    stalled = s.stalled_s is not None and s.stalled_s >= s.stall_limit_s and s.work is True
     if picture.live:
         stalled = stalled and s.stalled_scrapes >= limits.stalled_scrapes
     if not stalled and not unanswered:
@@ -47,6 +51,8 @@ def engine_hung(s: Signals) -> Outcome:
     held = max(s.stalled_s or 0.0, picture.held_s or 0.0)
     if _first_steps(s) and not unanswered and held < PREFILL_S:
         return cannot_say("a longer look (the first steps may compile)", evidence=(ev.stalled(s),))
+    if _computing(s) and not unanswered and held < LONG_S:
+        return cannot_say("a longer look (its process computes)", evidence=(ev.stalled(s),))
     if s.gpu_working() and held < PREFILL_S:
         return cannot_say("a longer look (a long prefill looks the same)", evidence=(ev.stalled(s),))
     facts = (stalled, stalled and held >= LONG_S, unanswered, "ok" in s.status_answers, quiet_gpu)
@@ -64,7 +70,17 @@ def engine_hung(s: Signals) -> Outcome:
 
 def _first_steps(s: Signals) -> bool:
     progress = None if s.engine is None else s.engine.progress
-    return s.picture.live and progress is not None and progress < FIRST_STEPS
+    return s.picture.live and progress is not None and progress < WARM_UP_STEPS
+
+
+def _computing(s: Signals) -> bool:
+    """Without devices the steps are the CPU's: the busiest process of the host is at one."""
+    host, processes = s.host, s.picture.processes
+    if host is None or processes is None or host.busiest_process_pid is None:
+        return False
+    without = s.picture.gpus_reason in NO_DEVICE or s.picture.gpus == ()
+    model = processes.roles.get(host.busiest_process_pid) in MODEL_ROLES
+    return without and model and (host.busiest_process_cpu_pct or 0.0) >= COMPUTING_PCT
 
 
 def _undecided(s: Signals) -> Outcome:

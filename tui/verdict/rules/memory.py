@@ -24,12 +24,20 @@ PREEMPTS_ALONE_KV = 0.3
 
 def kv_cache(s: Signals) -> Outcome:
     """The pool is exhausted: requests are thrown out of it, or wait for it with seats to spare."""
-    limits, rate = s.thresholds, s.preempting
+    limits = s.thresholds
     if not s.running and not s.flow:
         return quiet(ev.kv(s, limits.kv_usage_full))  # usage without a runner is a stale gauge or a leak
-    preempts = rate is not None and rate > 0
+    if (s.paused and not s.flow) or (s.counts_requests and s.running is None):
+        return quiet()  # nothing is admitted; or plain models, which have no such cache
+    preempts = bool(s.preempts)
     waits = (s.waiting or 0.0) > 0
-    shown = (ev.kv(s, limits.kv_usage_warn), ev.waiting(s), ev.preempting(s), ev.running(s))
+    shown = (
+        ev.kv(s, limits.kv_usage_warn),
+        ev.waiting(s),
+        ev.preempting(s),
+        ev.preempted(s),
+        ev.running(s),
+    )
     latency = ev.worst_latency(s) if s.over else None
     if s.kv is not None and _over(s):
         return quiet(ev.kv(s, limits.kv_usage_warn), ev.waiting(s))
@@ -47,7 +55,9 @@ def kv_cache(s: Signals) -> Outcome:
         if found:
             return fires(found, *shown, latency, ev.sm(s, limits.sm_high_pct, "<"))
     if s.kv >= limits.kv_usage_warn and not s.calm:
-        unknown = [name for name, v in (("preemptions_per_s", rate), ("waiting", s.waiting)) if v is None]
+        unknown = [
+            name for name, v in (("preemptions_per_s", s.preempts), ("waiting", s.waiting)) if v is None
+        ]
         if unknown:
             return cannot_say(*unknown, evidence=shown)
     return quiet(*shown)
@@ -150,7 +160,7 @@ def degraded_cache(s: Signals) -> Outcome:
         return quiet()
     late = any(s.latency[name][0] > s.latency[name][1] for name in ("ttft",) if name in s.latency)
     ratio = engine.prefix_hit_ratio
-    if not late or not s.decode_in_target or (s.preempting or 0.0) > 0:
+    if not late or not s.decode_in_target or s.preempts:
         return quiet(ev.hits(s))
     if ratio is None:
         return cannot_say("prefix_hit_ratio")

@@ -30,8 +30,8 @@ def scheduler_limit(s: Signals) -> Outcome:
         return cannot_say("waiting", evidence=shown)
     if not s.waiting or not s.pressed:
         return quiet(*shown)
-    if (s.preempting or 0.0) > 0 and kv_free is False:
-        return quiet(*shown, ev.preempting(s))
+    if s.preempts and kv_free is False:
+        return quiet(*shown, ev.preempting(s), ev.preempted(s))
     worst = ev.worst_latency(s)
     if s.seats_full:
         return fires(1 + (kv_free is True) + s.queueing, *shown, worst)
@@ -62,7 +62,7 @@ def queueing_upstream(s: Signals) -> Outcome:
     failing = failing or rejected >= s.thresholds.http_503_ratio
     if s.generate == "ok" and (s.errors or 0.0) >= ALL_FAIL_RATIO:
         failing = True  # the engine answers us: others are stopped on their way
-    ttft = s.engine.ttft_p95_s
+    ttft = s.own_ttft
     prompt = s.generate != "ok" or (s.generate_s or 0.0) < s.slo.ttft_p95_s
     late = ttft is not None and ttft > s.slo.ttft_p95_s and prompt
     reset = s.generate == "reset" and "ok" in s.status_answers

@@ -49,7 +49,7 @@ def draining(s: Signals) -> Outcome:
             return quiet(*shown)  # it has gone
         facts = (off or rejects, running or s.flow is True, falling, s.waiting == 0, s.all_refused)
         return fires(1 + sum(facts), ev.phase(s), *shown, ev.held(s))
-    if off and running and s.flow is not False:
+    if off and running and s.flow is not False and not s.slow_5xx():
         if s.picture.kind in ("sglang", "triton"):
             return fires(2 + (1 if s.flow or falling else 0), *shown)
         if s.flow and (rejects or s.answers.get("liveness") == "ok"):
