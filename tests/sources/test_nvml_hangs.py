@@ -279,7 +279,7 @@ async def test_the_cadence_holds(nvml_here: FakeNvml, tmp_path: Path) -> None:
     while poller.attempts < before + 10:
         assert clock.monotonic() < deadline
         await asyncio.sleep(0.01)
-    assert clock.monotonic() - begun < 10 * 0.1 * 1.5
+    assert clock.monotonic() - begun < 10 * 0.1 * 4
     assert poller.observed(clock.monotonic()).status.ok
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
