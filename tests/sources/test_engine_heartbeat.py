@@ -109,3 +109,29 @@ def test_says_how_many_steps_the_engine_has_made() -> None:
     reader.feed(exposition(*ranks), 0.0)
     moved = (Rank(running=1, steps=950), Rank(running=1, steps=4))
     assert reader.feed(exposition(*moved), 1.0).progress == 4.0  # of the rank that stands still
+
+
+def stalls(*scrapes: Scrape) -> float:
+    beat = Heartbeat()
+    for at, value, work in scrapes:
+        beat.update(at, (value,), work)
+    return beat.longest_stall_s
+
+
+def test_the_longest_stall_that_ended_is_a_normal_step() -> None:
+    assert (
+        stalls((0, 50, True), (1, 50, True), (2, 50, True), (3, 51, True), (4, 51, True), (5, 52, True))
+        == 2.0
+    )
+    assert stalls((0, 50, True), (1, 51, True), (2, 52, True)) == 0.0
+    assert stalls((0, 50, True), (1, 50, True), (2, 50, True)) == 0.0  # it has not ended
+    assert stalls((0, 50, True), (9, 50, True), (10, 50, False), (11, 51, True)) == 0.0  # its work went away
+    assert stalls((0, 50, True), (2, 50, True), (3, 51, False)) == 2.0  # the step that ended the work
+
+
+def test_warm_up_and_what_is_long_ago_are_not_normal() -> None:
+    assert stalls((0, 2, True), (25, 2, True), (26, 3, True)) == 0.0
+    early = ((0, 50, True), (9, 50, True), (10, 51, True), (20, 51, True), (21, 52, True))
+    assert stalls(*early) == 10.0
+    assert stalls(*early, (315, 53, False)) == 10.0
+    assert stalls(*early, (400, 53, False)) == 0.0
