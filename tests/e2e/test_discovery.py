@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
-from tests.demo.running import lives, running, until
-from tests.support.program import run
+import pytest
+
+from tests.demo.running import lives, running, until, until_ready
+from tests.support.program import environment, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.fake_nvml import FakeNvml
@@ -53,3 +61,63 @@ async def test_engines_and_an_orphan_with_their_memory(tmp_path: Path, fake_nvml
     assert not {engine.pids["api"], *workers} & set(orphans)
     texts = [row["text"] for row in answer["findings"] if row["id"] == "orphan"]
     assert any(f"pid {left} holds 29.3 GiB of GPU 2" in text for text in texts)
+
+
+@pytest.fixture
+def namespace() -> Iterator[tuple[str, str]]:
+    """A network namespace behind a veth pair, and the address at which we reach it."""
+    if shutil.which("ip") is None:
+        pytest.skip("there is no ip(8) to make a network namespace with")
+    name, at = f"infertop{os.getpid()}", os.getpid() % 200
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no right to make a network namespace: {made.stderr.strip()[:80]}")
+    try:
+        for line in (
+            f"link add it{os.getpid()} type veth peer name eth0 netns {name}",
+            f"addr add 10.213.{at}.1/30 dev it{os.getpid()}",
+            f"link set it{os.getpid()} up",
+            f"-n {name} addr add 10.213.{at}.2/30 dev eth0",
+            f"-n {name} link set eth0 up",
+            f"-n {name} link set lo up",
+        ):
+            made = subprocess.run(["ip", *line.split()], capture_output=True, text=True, check=False)
+            if made.returncode:
+                pytest.skip(f"no veth pair here: {made.stderr.strip()[:80]}")
+        yield name, f"10.213.{at}.2"
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=False)  # the pair goes with it
+
+
+SIMULATOR = textwrap.dedent("""
+    import asyncio, subprocess, sys
+    from tui.demo.spec import EngineSpec
+    from tui.demo.supervisor import Supervisor
+    async def main():
+        engine = Supervisor(EngineSpec(port=8077, host="0.0.0.0", load_s=0.0), log=subprocess.DEVNULL)
+        await engine.start()
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+        await engine.stop()
+    asyncio.run(main())
+""")
+
+
+@contextlib.contextmanager
+def simulated_in(namespace: str, home: Path) -> Iterator[None]:
+    words = ["ip", "netns", "exec", namespace, sys.executable, "-c", SIMULATOR]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, env=environment(home), cwd=home)
+    try:
+        yield
+    finally:
+        process.communicate(timeout=30)
+
+
+async def test_an_engine_in_another_network_namespace(tmp_path: Path, namespace: tuple[str, str]) -> None:
+    name, address = namespace
+    url = f"http://{address}:8077"
+    with simulated_in(name, tmp_path):
+        await until_ready(url)
+        answer = await once(tmp_path)
+    (found,) = [row for row in answer["engines"] if row["url"] == url]
+    assert found["running"] is not None
+    assert {row["role"] for row in found["pids"]} >= {"api_server", "engine_core", "worker"}

@@ -376,3 +376,67 @@ def test_cores_of_servers_that_lost_their_launcher_are_in_use(host: EngineHost) 
     host.tree.process(101, ppid=1, comm="VLLM::APIServer", title="VLLM::APIServer_0")
     host.tree.process(102, ppid=1, comm="VLLM::EngineCore", title="VLLM::EngineCore")
     assert not any(process.orphan for process in host.read().processes)
+
+
+FIB = """Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 127.0.0.1
+        /32 host LOCAL
+     |-- 10.244.1.7
+        /32 host LOCAL
+     |-- 10.244.1.0
+        /24 link UNICAST
+"""
+
+
+def in_a_pod(host: EngineHost, bound: str = "0.0.0.0") -> None:
+    host.tree.process(100, comm="vllm", argv=VLLM, inodes=[7], network="net:[2]")
+    (host.tree.proc / "100/net").mkdir()
+    host.tree.listen(18000, 7, bound)
+    for name in ("tcp", "tcp6"):
+        text = (host.tree.proc / "net" / name).read_bytes()
+        host.tree.write(f"100/net/{name}", text)
+    host.tree.close(7)
+    host.tree.write("100/net/fib_trie", FIB)
+
+
+def test_an_engine_behind_an_address_of_its_own(host: EngineHost) -> None:
+    in_a_pod(host)
+    table = host.read()
+    assert table.listeners == ("http://10.244.1.7:18000",)
+    assert [p.pid for p in tree_of(table, "http://10.244.1.7:18000")] == [100]
+    assert tree_of(table, URL) == ()
+    assert tree_of(table, "http://10.244.1.8:18000") == ()
+
+
+def test_what_listens_on_another_networks_loopback_cannot_be_reached(host: EngineHost) -> None:
+    in_a_pod(host, "127.0.0.1")
+    assert host.read().listeners == ()
+
+
+def test_an_address_that_we_have_too_is_not_the_pods(host: EngineHost) -> None:
+    in_a_pod(host)
+    (host.tree.proc / "self/net").mkdir()
+    host.tree.write("self/net/fib_trie", FIB)
+    assert host.read().listeners == ()
+
+
+def test_a_published_port_leads_into_the_container(host: EngineHost) -> None:
+    in_a_pod(host)
+    line = (
+        "/usr/bin/docker-proxy -proto tcp -host-ip 0.0.0.0 -host-port 80 "
+        "-container-ip 10.244.1.7 -container-port 18000"
+    )
+    host.tree.process(50, comm="docker-proxy", argv=line.split())
+    table = host.read()
+    assert [p.pid for p in tree_of(table, "http://127.0.0.1:80")] == [100]
+    assert tree_of(table, "http://127.0.0.1:81") == ()
+
+
+def test_the_place_of_a_server_is_told(host: EngineHost) -> None:
+    host.vllm()
+    host.tree.write("100/cgroup", "0::/system.slice/vllm.service\n")
+    server, *rest = host.read().processes
+    assert server.place is not None
+    assert server.place.unit == "vllm.service"
+    assert all(process.place is None for process in rest)

@@ -372,6 +372,69 @@ ProcessRole = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs, by its cgroup."""
+
+    container_id: str | None = None
+    """64 hexadecimal digits."""
+    runtime: str | None = None
+    """``docker``, ``containerd``, ``crio`` or ``podman``, where the path names it."""
+    pod_uid: str | None = None
+    unit: str | None = None
+    """The systemd service or scope that it belongs to."""
+    user_unit: bool = False
+    """The unit is one of a user's own manager."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReading:
+    """A container as the Docker Engine API tells of it; its environment is never read."""
+
+    container_id: str
+    name: str | None = None
+    image: str | None = None
+    state: str | None = None
+    """``running``, ``paused``, ``restarting``, ``exited`` ..."""
+    restart_policy: str | None = None
+    """``no``, ``always``, ``unless-stopped`` or ``on-failure``."""
+    restarts: int | None = None
+    mem_limit_mib: float | None = None
+    """None without a limit, and where it is not told."""
+    cpus: float | None = None
+    """As for ``mem_limit_mib``."""
+    oom_killed: bool | None = None
+    stop_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitReading:
+    """A systemd unit as ``systemctl show`` tells of it."""
+
+    unit: str
+    active: str | None = None
+    sub: str | None = None
+    main_pid: int | None = None
+    restart: str | None = None
+    """``no``, ``always``, ``on-failure`` ..."""
+    restarts: int | None = None
+    stop_timeout_s: float | None = None
+    """Infinite where systemd waits for ever."""
+    kill_mode: str | None = None
+    mem_limit_mib: float | None = None
+    """None without a limit, and where it is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPort:
+    """A port of this host that Docker's proxy carries into a container's network."""
+
+    host: str
+    port: int
+    container_host: str
+    container_port: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineProcess:
     """A process of this host that looks like part of an engine."""
 
@@ -395,6 +458,12 @@ class EngineProcess:
     """It is in a network namespace of its own: its port is not one of this host."""
     orphan: bool = False
     """A part of an engine whose server has gone: init or another reaper has taken it over."""
+    addresses: tuple[str, ...] = ()
+    """Of its own network namespace, where that is another: this host reaches it there, not on loopback."""
+    place: Place | None = None
+    """Where it runs; None where it was not looked for (only servers are) or cannot be told."""
+    closed: bool = False
+    """Another user's: which sockets and which network it has cannot be seen without root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +475,9 @@ class ProcessTable:
     """URLs at which an engine-like process listens."""
     complete: bool = True
     """False where processes of this host are hidden from us: that one is absent then means nothing."""
+    published: tuple[PublishedPort, ...] = ()
+    hidden: str = ""
+    """For a person: what cannot be seen of the processes, and what would bring it."""
 
 
 @dataclass(frozen=True, slots=True)

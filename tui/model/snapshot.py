@@ -10,7 +10,17 @@ from tui.model.status import Observed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tui.model.readings import EngineProcess, EngineReading, GpuSet, HostReading, Orphan, ProbeReading
+    from tui.model.readings import (
+        ContainerReading,
+        EngineProcess,
+        EngineReading,
+        GpuSet,
+        HostReading,
+        Orphan,
+        Place,
+        ProbeReading,
+        UnitReading,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,10 @@ class EngineView:
     served_last: float | None = None
     """Monotonic seconds of the last successful scrape."""
     discovered: bool = False
+    place: Place | None = None
+    """Where its server runs, or last ran."""
+    container: Observed[ContainerReading] = Observed()
+    unit: Observed[UnitReading] = Observed()
     unverified: bool = False
     """Its certificate is not checked, as the settings ask."""
     args: Mapping[str, str] = field(default_factory=dict)
@@ -55,5 +69,7 @@ class HostSnapshot:
     actions_enabled: bool = False
     discovery_done: bool = True
     """False until the first look for engines has ended."""
+    hidden: str = ""
+    """For a person: what cannot be seen of the processes of this host, and what would bring it."""
     orphans: tuple[Orphan, ...] | None = None
     """Processes that hold memory for nothing; None where neither process table nor driver can be read."""

@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tui.model.history import History
-from tui.model.readings import DiskReading, EngineReading, GpuReading, HostReading
+from tui.model.readings import DiskReading, EngineReading, GpuReading, HostReading, Place
 from tui.model.status import SourceState
 from tui.verdict.live import pictures
 
@@ -170,6 +170,7 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "pid": tree[0].pid if tree else None,
         "pids": None if tree is None else [{"pid": p.pid, "role": p.role} for p in tree],
         "discovered": view.discovered,
+        "place": None if view.place is None else _place(view),
         "tls_verified": not view.unverified if view.url.startswith("https:") else None,
         "args": _told(view.args),
         "defaults": _told(view.defaults),
@@ -204,6 +205,17 @@ def _told(table: Mapping[str, Any]) -> dict[str, Any] | None:
     """A table of figures; null where the engine said none."""
     found: dict[str, Any] | None = _plain(dict(table)) or None
     return found
+
+
+def _place(view: EngineView) -> dict[str, Any]:
+    container, unit = view.container, view.unit
+    return {
+        **dataclasses.asdict(view.place or Place()),
+        "container": None if container.reading is None else _plain(dataclasses.asdict(container.reading)),
+        "container_reason": container.status.reason,
+        "systemd": None if unit.reading is None else _plain(dataclasses.asdict(unit.reading)),
+        "systemd_reason": unit.status.reason,
+    }
 
 
 def _orphan(orphan: Orphan) -> dict[str, Any]:

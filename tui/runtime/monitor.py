@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui.model.history import History
@@ -16,10 +17,11 @@ from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
 from tui.runtime.journal import Journal
 from tui.runtime.orphans import OrphanWatch
+from tui.runtime.places import PlaceWatch
 from tui.runtime.poll import Poller
 from tui.runtime.target import WatchedEngine, discovered
 from tui.sources.command_line import command_args
-from tui.sources.engine_tree import tree_of
+from tui.sources.engine_tree import is_in_other_network, tree_of
 from tui.sources.kernel.visibility import is_gone
 from tui.verdict.judge import Judge, judge_all
 
@@ -80,6 +82,7 @@ class Monitor:
         self._searching = not targets and config.discovery.enabled
         self._looked = not self._searching
         self._orphans = OrphanWatch(is_gone)
+        self._places = PlaceWatch(sources.container, sources.unit, clock, self._spawn)
         interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
         self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
         self.host: Poller[HostReading] = self._blocking(sources.host(), interval, 3.0)
@@ -118,7 +121,8 @@ class Monitor:
         """End every loop and close what it held, within a second."""
         for task in self._tasks:
             task.cancel()
-        held: list[Poller[Any] | WatchedEngine] = [self.gpus, self.host, self.processes]
+        held: list[Poller[Any] | WatchedEngine | PlaceWatch]
+        held = [self.gpus, self.host, self.processes, self._places]
         held += self._engines.values()
         closing = [asyncio.ensure_future(one.close()) for one in held]
         _, late = await asyncio.wait({*self._tasks, *closing}, timeout=CLOSE_S)
@@ -132,7 +136,9 @@ class Monitor:
         with the samples that they have, so that no verdict depends on a neighbour.
         """
         self._limit = samples
-        for poller in (self.gpus, self.host, *(watched.scrape for watched in self._engines.values())):
+        pollers: list[Poller[Any]] = [self.gpus, self.host]
+        pollers += (watched.scrape for watched in self._engines.values())
+        for poller in pollers:
             poller.limit = samples
         self._start_reading()
         patience = (samples - 1) * self.interval_s + 6.0
@@ -143,7 +149,7 @@ class Monitor:
             if done > seen:
                 seen = done
                 self._record()
-            if self._looked and done >= samples:
+            if self._looked and done >= samples and self._places.settled:
                 break
             await self._clock.sleep(0.02)
         snapshot = self._record()
@@ -202,8 +208,22 @@ class Monitor:
             for url in table.listeners:
                 self.watch(discovered(url, tree_of(table, url)))
         for url, watched in self._engines.items():
+            # a container's own address is not one of this host, and yet what answers there is
+            watched.local = watched.local or is_in_other_network(table, url)
             if watched.local and (tree := tree_of(table, url)):
-                watched.learn_kind(tree[0].engine)
+                watched.learn_tree(tree)
+        self._places.update([watched.place for watched in self._engines.values() if watched.place])
+
+        self._forget_gone(table)
+
+    def _forget_gone(self, table: ProcessTable) -> None:
+        """No longer watch what was found here and has been gone for as long as its past is shown."""
+        for url, watched in list(self._engines.items()):
+            if url in table.listeners or tree_of(table, url):
+                watched.seen()
+            elif watched.target.discovered and watched.gone_s > record.KEPT_S:
+                del self._engines[url]
+                self._spawn(watched.end())
 
     async def _guess_for_ever(self) -> None:
         while not self.processes.attempts:
@@ -267,7 +287,16 @@ class Monitor:
                 args = command_args(tree[0].cmdline) if tree else {}
                 if not tree and not table.reading.complete:
                     tree = None  # not seen is not gone where other users' processes are hidden
-            views.append(watched.view(now, tree, args, cards))
+            view = watched.view(now, tree, args, cards)
+            place = watched.place
+            views.append(
+                replace(
+                    view,
+                    place=place,
+                    container=self._places.container(place, now),
+                    unit=self._places.unit(place, now),
+                )
+            )
         return HostSnapshot(
             taken_at=now,
             wall=wall,
@@ -281,6 +310,7 @@ class Monitor:
             read_only=self._config.read_only,
             actions_enabled=self._config.actions.enabled and not self._config.read_only,
             discovery_done=self._looked,
+            hidden=table.reading.hidden if table.reading is not None else "",
             orphans=self._orphans.update(
                 table.reading if table.status.ok else None, gpus.reading if gpus.status.ok else None, wall
             ),

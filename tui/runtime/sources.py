@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tui.model.readings import EngineKind, EngineReading, GpuSet, HostReading, ProbeReading, ProcessTable
+    from tui.model.readings import (
+        ContainerReading,
+        EngineKind,
+        EngineReading,
+        GpuSet,
+        HostReading,
+        ProbeReading,
+        ProcessTable,
+        UnitReading,
+    )
     from tui.model.settings import EngineTarget
     from tui.sources.base import AsyncSource, BlockingSource
 
@@ -33,3 +42,7 @@ class Sources:
     probes: Callable[[EngineTarget, EngineKind], tuple[ProbePlan, ...]]
     is_local: Callable[[str], bool]
     simulated: bool = False
+    container: Callable[[str], AsyncSource[ContainerReading]] | None = None
+    """Of a container by its id; None: containers are not asked about."""
+    unit: Callable[[str], AsyncSource[UnitReading]] | None = None
+    """Of a systemd unit by its name."""

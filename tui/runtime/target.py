@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading, ProbeReading
+    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading, Place, ProbeReading
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
 
@@ -61,6 +61,8 @@ class WatchedEngine:
     ) -> None:
         self.target = target
         self.local = sources.is_local(target.url)
+        self.place: Place | None = None
+        """Where it runs, or last ran."""
         self._sources = sources
         self._clock = clock
         self._spawn = spawn
@@ -72,6 +74,8 @@ class WatchedEngine:
         self._asked_interval = interval
         self._took: deque[float] = deque(maxlen=3)
         self._too_large = False
+        self._seen_last = clock.monotonic()
+        self._scraping: asyncio.Task[None] | None = None
         self.scrape: Poller[EngineReading] = Poller(
             sources.engine(target),
             clock,
@@ -86,7 +90,22 @@ class WatchedEngine:
 
     def start(self) -> None:
         """Begin to scrape."""
-        self._spawn(self.scrape.run())
+        self._scraping = self._spawn(self.scrape.run())
+
+    def seen(self) -> None:
+        """The process table has it."""
+        self._seen_last = self._clock.monotonic()
+
+    @property
+    def gone_s(self) -> float:
+        """Seconds for which it has neither answered nor been in the process table."""
+        return self._clock.monotonic() - max(self._seen_last, self._served_last or self._seen_last)
+
+    def learn_tree(self, tree: tuple[EngineProcess, ...]) -> None:
+        """What the process table says of an endpoint of this host."""
+        self.learn_kind(tree[0].engine)
+        place = next((process.place for process in tree if process.place is not None), None)
+        self.place = place or self.place
 
     def learn_kind(self, kind: EngineKind) -> None:
         """What the process table says of an endpoint that has not answered yet."""
@@ -151,6 +170,13 @@ class WatchedEngine:
         held = tuple(card for card in gpus if any(p.pid in pids for p in card.processes or ()))
         version = reading.version if reading is not None else None
         return option_defaults(self._kind, version, args, held or gpus)
+
+    async def end(self) -> None:
+        """Stop reading it, for good."""
+        for task in (self._scraping, *self._probe_tasks):
+            if task is not None:
+                task.cancel()
+        await self.close()
 
     async def close(self) -> None:
         """Close every connection."""

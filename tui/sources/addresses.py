@@ -45,6 +45,16 @@ def parse_address(text: str) -> IPAddress | None:
     return mapped or address
 
 
+def answers_at(bound: str | None, host: str) -> bool:
+    """Whether a socket bound to one address takes connections to a host of its machine."""
+    bound_to, wanted = parse_address(bound or ""), parse_address(host)
+    if bound_to is None or bound_to.is_unspecified:
+        return bound != "localhost" or wanted is None or wanted.is_loopback
+    if wanted is None:
+        return host != "localhost" or bound_to.is_loopback
+    return wanted.is_unspecified or wanted == bound_to
+
+
 @functools.lru_cache(maxsize=1)
 def _own_addresses(_period: int) -> frozenset[IPAddress]:
     """Addresses of every interface; asked again in each new period, as interfaces come and go."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tui.model.readings import PublishedPort
 from tui.model.text import clean
 
 if TYPE_CHECKING:
@@ -112,6 +114,18 @@ def command_args(cmdline: Sequence[str]) -> dict[str, str]:
 
 def _is_value(word: str) -> bool:
     return bool(word) and (not word.startswith("-") or word[1:2].isdigit() or word == "-")
+
+
+def published_port(arguments: Sequence[str]) -> PublishedPort | None:
+    """What a ``docker-proxy`` carries where; None of any other command line."""
+    if not arguments or arguments[0].rpartition("/")[2] != "docker-proxy":
+        return None
+    given = {name.lstrip("-"): value for name, value in itertools.pairwise(arguments)}
+    ports = given.get("host-port", ""), given.get("container-port", "")
+    if given.get("proto") != "tcp" or not all(port.isascii() and port.isdigit() for port in ports):
+        return None
+    host, inside = clean(given.get("host-ip", ""), 64), clean(given.get("container-ip", ""), 64)
+    return PublishedPort(host, int(ports[0]), inside, int(ports[1]))
 
 
 class Program(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.model.urls import host_port
-from tui.sources.addresses import parse_address
+from tui.sources.addresses import answers_at, parse_address
 from tui.sources.recognition import HTTP_ROLES
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ def tree_of(table: ProcessTable, url: str) -> tuple[EngineProcess, ...]:
     Returns:
         Empty where no engine of this host has that address.
     """
-    host, port = host_port(url)
+    host, port = _behind_proxy(table, *host_port(url))
     by_pid = {process.pid: process for process in table.processes}
     roots: dict[int, list[EngineProcess]] = {}
     for process in table.processes:
-        asked_for = process.role in HTTP_ROLES and process.port == port and not process.other_network
-        if asked_for and _answers_at(process.host, host):
+        asked_for = process.role in HTTP_ROLES and process.port == port
+        if asked_for and _reaches(process, host):
             roots.setdefault(_root(by_pid, process), []).append(process)
     if not roots:
         return ()
@@ -39,6 +39,12 @@ def tree_of(table: ProcessTable, url: str) -> tuple[EngineProcess, ...]:
         best = max(roots, key=lambda pid: (not by_pid[pid].zombie, by_pid[pid].started_at or 0.0, pid))
         return _descend(table, by_pid[best])
     return tuple(process for root in sorted(listening) for process in _descend(table, by_pid[root]))
+
+
+def is_in_other_network(table: ProcessTable, url: str) -> bool:
+    """Whether a server of this host answers at a URL by an address of its own network namespace."""
+    host, port = host_port(url)
+    return any(p.other_network and p.port == port and _reaches(p, host) for p in table.processes)
 
 
 def _root(by_pid: dict[int, EngineProcess], process: EngineProcess) -> int:
@@ -66,11 +72,17 @@ def _descend(table: ProcessTable, root: EngineProcess) -> tuple[EngineProcess, .
     return tuple(found.values())
 
 
-def _answers_at(bound: str | None, host: str) -> bool:
-    """Whether a socket bound to one address takes connections to a host of this machine."""
-    bound_to, wanted = parse_address(bound or ""), parse_address(host)
-    if bound_to is None or bound_to.is_unspecified:
-        return bound != "localhost" or wanted is None or wanted.is_loopback
-    if wanted is None:
-        return host != "localhost" or bound_to.is_loopback
-    return wanted.is_unspecified or wanted == bound_to
+def _behind_proxy(table: ProcessTable, host: str, port: int) -> tuple[str, int]:
+    """Where a published port leads; the address itself where it is none."""
+    for published in table.published:
+        if published.port == port and answers_at(published.host, host):
+            return published.container_host, published.container_port
+    return host, port
+
+
+def _reaches(process: EngineProcess, host: str) -> bool:
+    """Whether a connection from this machine to a host ends at the process."""
+    if not process.other_network:
+        return answers_at(process.host, host)
+    wanted = parse_address(host)
+    return wanted is not None and any(parse_address(own) == wanted for own in process.addresses)

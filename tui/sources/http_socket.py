@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.sources.addresses import answers_at
+from tui.sources.kernel.interfaces import addresses
 from tui.sources.kernel.procfs import link
 from tui.sources.kernel.sockets import ephemeral_ports, held_by, listeners, listeners_here
 from tui.sources.recognition import DEFAULT_PORT, HTTP_ROLES
@@ -29,10 +32,21 @@ class HttpSocket:
     other_network: bool = False
     """In a network namespace other than ours."""
     tls: bool = False
+    addresses: tuple[str, ...] = ()
+    """Those of the other namespace at which the socket answers; none: this host cannot reach it."""
+    closed: bool = False
+    """Another user's, and we may not look at its sockets and namespaces."""
+
+    @property
+    def reachable(self) -> bool:
+        """It listens where this host can connect to it."""
+        return self.listening and (not self.other_network or bool(self.addresses))
 
     def url(self) -> str:
         """The URL at which this host reaches it."""
         host = "127.0.0.1" if self.host in (None, "0.0.0.0", "::") else self.host
+        if self.other_network and self.addresses:
+            host = self.addresses[0]
         return f"http{'s' if self.tls else ''}://{f'[{host}]' if host and ':' in host else host}:{self.port}"
 
 
@@ -50,6 +64,7 @@ class SocketFinder:
         self._ephemeral = ephemeral_ports(proc)
         self._inodes: dict[int, int] = {}
         self._elsewhere: dict[int, bool] = {}
+        self._closed: set[int] = set()
 
     def find(
         self,
@@ -67,6 +82,7 @@ class SocketFinder:
         here = self._listeners()
         self._inodes = {pid: inode for pid, inode in self._inodes.items() if pid in found}
         self._elsewhere = {pid: other for pid, other in self._elsewhere.items() if pid in found}
+        self._closed &= found.keys()
         sockets: dict[int, HttpSocket] = {}
         for pid, identity in found.items():
             if identity.role in HTTP_ROLES:
@@ -92,6 +108,7 @@ class SocketFinder:
             host=options.get("host") or options.get("http-address"),
             other_network=self._is_elsewhere(pid),
             tls="ssl-certfile" in options or "ssl-keyfile" in options,
+            closed=pid in self._closed,
         )
         if identity.role == "launcher" and not identity.inferred:
             return asked  # its API servers listen; that it holds their socket too means nothing
@@ -99,7 +116,26 @@ class SocketFinder:
         # an offline program listens for its workers only; Triton for gRPC and metrics too
         sole = explicit is None and not identity.inferred and identity.engine != "triton"
         listener = self._listener(pid, default, table, sole=sole)
-        return asked if listener is None else _bound(asked, listener)
+        if listener is None:
+            return asked
+        bound = _bound(asked, listener)
+        return (
+            replace(bound, addresses=self._reached_at(pid, listener.address))
+            if bound.other_network
+            else bound
+        )
+
+    def _reached_at(self, pid: int, bound: str) -> tuple[str, ...]:
+        """Addresses of a process's own network at which a socket answers us; not those that we have too."""
+        try:
+            found = addresses(f"{self._proc}/{pid}/net")
+        except OSError:
+            return ()  # it has ended
+        try:
+            ours = frozenset(addresses(f"{self._proc}/self/net"))
+        except OSError:
+            ours = frozenset()
+        return tuple(a for a in found if a not in ours and answers_at(bound, a))
 
     def _listener(self, pid: int, port: int, table: Mapping[int, Listener], *, sole: bool) -> Listener | None:
         """The listening socket of a process at a port, or, if ``sole``, the only one that it chose itself."""
@@ -140,12 +176,14 @@ class SocketFinder:
                 other = link(f"{self._proc}/{pid}/ns/net") != link(f"{self._proc}/self/ns/net")
             except OSError:
                 other = False  # another user's, and no more to be learned about it
+                if os.path.lexists(f"{self._proc}/{pid}/ns/net"):
+                    self._closed.add(pid)
             self._elsewhere[pid] = other
         return other
 
 
 def _bound(asked: HttpSocket, listener: Listener) -> HttpSocket:
-    return HttpSocket(listener.port, listener.address, True, asked.other_network, asked.tls)
+    return replace(asked, port=listener.port, host=listener.address, listening=True)
 
 
 def _explicit_port(engine: EngineKind, options: Mapping[str, str]) -> int | None:

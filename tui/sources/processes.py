@@ -12,9 +12,10 @@ from tui.model.readings import EngineProcess, ProcessTable
 from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources.addresses import is_local
-from tui.sources.command_line import command_args, redact, split
+from tui.sources.command_line import command_args, published_port, redact, split
 from tui.sources.engine_tree import tree_of
 from tui.sources.http_socket import HttpSocket, SocketFinder
+from tui.sources.kernel.cgroup import place
 from tui.sources.kernel.procfs import (
     FLAGS,
     PPID,
@@ -31,6 +32,9 @@ from tui.sources.recognition import HTTP_ROLES, Identity, by_command, by_title, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tui.model.readings import Place, PublishedPort
+    from tui.sources.kernel.visibility import Visibility
 
 __all__ = ["ProcessSource", "command_args", "is_local", "tree_of"]
 
@@ -56,6 +60,9 @@ class _Seen:
     ppid: int = 0
     session: int = 0
     zombie: bool = False
+    published: PublishedPort | None = None
+    place: Place | None = None
+    placed: bool = False
 
 
 class ProcessSource:
@@ -78,6 +85,7 @@ class ProcessSource:
         self._monotonic = monotonic
         self._hz: Final = os.sysconf("SC_CLK_TCK")
         self._boot: float | None = None
+        self._sight: Visibility | None = None
         self._complete: bool | None = None
         self._seen: dict[int, _Seen] = {}
         self._sockets = SocketFinder(self._proc)
@@ -99,15 +107,27 @@ class ProcessSource:
     def _read(self) -> ProcessTable:
         if self._complete is None or self._boot is None:
             self._boot = _boot_time(self._proc)
-            self._complete = visibility(self._proc).complete
+            self._sight = visibility(self._proc)
+            self._complete = self._sight.complete
         self._look_at_all()
         found = self._identify()
         sockets = self._find_sockets(found) if found else {}
         orphans = self._orphans(found)
         rows = tuple(self._row(pid, found[pid], sockets.get(pid), orphans) for pid in sorted(found))
-        urls = {s.url(): s.port for s in sockets.values() if s.listening and not s.other_network}
+        urls = {s.url(): s.port for s in sockets.values() if s.reachable}
         listeners = tuple(sorted(urls, key=lambda url: (urls[url] or 0, url)))
-        return ProcessTable(rows, listeners, self._complete)
+        published = tuple(seen.published for seen in self._seen.values() if seen.published)
+        return ProcessTable(rows, listeners, self._complete, published, self._hidden(rows))
+
+    def _hidden(self, rows: tuple[EngineProcess, ...]) -> str:
+        sight = self._sight
+        if sight is not None and not sight.complete:
+            return f"{sight.why}: {sight.enable}"
+        closed = [str(row.pid) for row in rows if row.closed]
+        if not closed:
+            return ""
+        pids = ", ".join(closed[:4])
+        return f"ports and networks of another user's engine (pid {pids}) are hidden: run as root"
 
     def _find_sockets(self, found: dict[int, Identity]) -> dict[int, HttpSocket]:
         """Sockets by pid; who turns out to listen is an API server, and who left that to a child is not."""
@@ -164,6 +184,7 @@ class ProcessSource:
             seen.arguments = ()  # it has ended since its stat was read, or is hidden
         seen.identity = by_title(_text(seen.comm), seen.arguments) or by_command(seen.arguments)
         seen.script = runs_a_script(seen.arguments)
+        seen.published = published_port(seen.arguments)
 
     def _identify(self) -> dict[int, Identity]:
         """Every engine process: recognised by itself, or a descendant or the parent of one that was."""
@@ -254,6 +275,12 @@ class ProcessSource:
         }
         return frozenset(pid for pid in found if pid in left or self._below(pid, left, found))
 
+    def _place(self, pid: int) -> Place | None:
+        seen = self._seen[pid]
+        if not seen.placed:
+            seen.place, seen.placed = place(self._proc, pid), True
+        return seen.place
+
     def _comm(self, pid: int) -> str:
         seen = self._seen.get(pid)
         return _text(seen.comm) if seen is not None else ""
@@ -288,6 +315,9 @@ class ProcessSource:
             title=clean(seen.arguments[0], 64) if titled and seen.arguments else "",
             other_network=socket is not None and socket.other_network,
             orphan=pid in orphans,
+            addresses=() if socket is None else socket.addresses,
+            place=self._place(pid) if identity.role in HTTP_ROLES or pid in orphans else None,
+            closed=socket is not None and socket.closed,
         )
 
 

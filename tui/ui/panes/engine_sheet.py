@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.model.units import gib, number, seconds
 from tui.ui.lines import Line, Span, cut, narrow
 
 if TYPE_CHECKING:
@@ -26,8 +27,51 @@ def about(engine: EngineView, size: int) -> list[Line]:
     assumed = [f"{name} {value}" for name, value in engine.defaults.items() if name in _TOLD]
     access = ["found on this host, so no token is sent to it"] if engine.discovered else []
     access += ["its certificate is not checked (verify = false)"] if engine.unverified else []
-    facts = (("started with", given), ("by default", assumed), ("access", access))
+    facts = (
+        ("started with", given),
+        ("by default", assumed),
+        ("access", access),
+        ("runs in", _place(engine)),
+    )
     return [labelled(label, texts, size) for label, texts in facts if texts]
+
+
+def _place(engine: EngineView) -> list[str]:
+    """Container, pod and unit, and what their supervisors would do."""
+    place = engine.place
+    if place is None:
+        return []
+    found = [f"pod {place.pod_uid}"] if place.pod_uid else []
+    if place.container_id:
+        found += _container(engine, place.container_id)
+    unit, status = engine.unit.reading, engine.unit.status
+    if place.unit and not place.container_id:
+        found.append(f"unit {narrow(place.unit)}")
+        if unit is not None:
+            found += [f"{unit.active} ({unit.sub})"] if unit.active else []
+            found += [f"Restart={narrow(unit.restart)}"] if unit.restart else []
+            found += [f"restarted {unit.restarts} times"] if unit.restarts else []
+            found += [f"stops within {seconds(unit.stop_timeout_s)}"] if unit.stop_timeout_s else []
+            found += [f"memory limit {gib(unit.mem_limit_mib)} GiB"] if unit.mem_limit_mib else []
+        elif status.reason:
+            found.append(f"systemctl: {narrow(status.detail or status.reason)}")
+    return found
+
+
+def _container(engine: EngineView, container_id: str) -> list[str]:
+    reading, status = engine.container.reading, engine.container.status
+    if reading is None:
+        why = [f"Docker: {narrow(status.detail or status.reason)}"] if status.reason else []
+        why += ["its socket needs root or the group docker"] if status.reason == "no_permission" else []
+        return [f"container {container_id[:12]}", *why]
+    found = [f"container {narrow(reading.name or container_id[:12])}"]
+    found += [narrow(reading.state)] if reading.state else []
+    found += ["killed for memory"] if reading.oom_killed else []
+    found += [f"restart policy {narrow(reading.restart_policy)}"] if reading.restart_policy else []
+    found += [f"restarted {reading.restarts} times"] if reading.restarts else []
+    found += [f"memory limit {gib(reading.mem_limit_mib)} GiB"] if reading.mem_limit_mib else []
+    found += [f"{number(reading.cpus, 1)} CPUs"] if reading.cpus else []
+    return found
 
 
 def labelled(label: str, texts: list[str], size: int) -> Line:

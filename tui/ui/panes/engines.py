@@ -41,6 +41,8 @@ def body(view: View, size: int, height: int) -> list[Line]:
     if full:
         for item in rows:
             lines += [(), *_details(item, size), *plots(view, item.engine.url, size)]
+        if hidden := view.snapshot.hidden:
+            lines += [(), fit((Span(narrow(hidden), "warn"),), size)]
         return lines
     room = (height - len(lines)) // len(rows)
     if room >= 4:
@@ -75,8 +77,12 @@ def _nothing(view: View, size: int) -> list[Line]:
         (Span("name one: infertop http://HOST:PORT", "muted"),),
         (Span("x  a demo", "muted"),),
     ]
+    if hidden := view.snapshot.hidden:
+        lines.insert(1, (Span(narrow(hidden), "warn"),))
     gap = Span("   ")
-    together = (*lines[0], gap, *lines[1], gap, *lines[2])
+    together = lines[0]
+    for line in lines[1:]:
+        together = (*together, gap, *line)
     return [together] if width(together) <= size else [fit(line, size) for line in lines]
 
 

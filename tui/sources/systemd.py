@@ -1,0 +1,140 @@
+"""What ``systemctl show`` tells of one unit: that verb and no other, bounded in time and output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import threading
+from typing import Final
+
+from tui.model.readings import UnitReading
+from tui.model.status import SourceError
+from tui.model.text import clean
+from tui.sources import offloop
+
+DEADLINE_S = 3.0
+_MOST_BYTES: Final = 64 * 1024
+_MIB = 1024.0 * 1024.0
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,200}\.(?:service|scope)")
+_PROPERTIES: Final = (
+    "ActiveState", "SubState", "MainPID", "Restart", "NRestarts", "TimeoutStopUSec", "KillMode", "MemoryMax",
+)  # fmt: skip
+_SPAN_S: Final = {
+    "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0,
+}  # fmt: skip
+
+
+class UnitSource:
+    """An ``AsyncSource`` of one system unit.
+
+    Args:
+        unit: its name.
+    """
+
+    def __init__(self, unit: str) -> None:
+        self.name = f"unit {unit}"
+        self._unit = unit
+
+    async def read(self) -> UnitReading:
+        """One look.
+
+        Raises:
+            SourceError: not_supported (no systemctl, or not a unit's name), timeout, no_permission,
+                too_large, parse (it failed, or printed what is not understood).
+        """
+        if not _UNIT.fullmatch(self._unit) or self._unit.startswith("-"):
+            raise SourceError("not_supported", "not the name of a systemd service", unsupported=True)
+        text = await offloop.start(lambda: _show(self._unit), f"systemctl show {self._unit}")
+        found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        if not found.get("ActiveState"):
+            raise SourceError("parse", "systemctl show tells no state")
+        return _reading(self._unit, found)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _show(unit: str) -> str:
+    words = ("systemctl", "show", "--no-pager", f"--property={','.join(_PROPERTIES)}", "--", unit)
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        raise SourceError("not_supported", "there is no systemctl here", unsupported=True) from None
+    except OSError as error:
+        raise SourceError("no_permission", clean(f"systemctl: {error.strerror}")) from None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill(process)
+
+    timer = threading.Timer(DEADLINE_S, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        assert process.stdout is not None
+        with process.stdout as output:
+            data = output.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise SourceError("too_large", "systemctl show: more than 64 KiB")
+        status = process.wait()
+    finally:
+        _kill(process)
+        timer.cancel()
+    if late.is_set():
+        raise SourceError("timeout", f"systemctl show: no answer within {DEADLINE_S:g} s")
+    if status:
+        raise SourceError("parse", f"systemctl show failed with {status}")
+    return data.decode("utf-8", "replace")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End it with whatever it started; it leads a session of its own."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _reading(unit: str, found: dict[str, str]) -> UnitReading:
+    def text(name: str) -> str | None:
+        return clean(found.get(name, ""), 60) or None
+
+    def whole(name: str) -> int | None:
+        value = found.get(name, "")
+        return int(value) if value.isascii() and value.isdigit() else None
+
+    memory = whole("MemoryMax")  # "infinity" is no limit
+    return UnitReading(
+        unit=unit,
+        active=text("ActiveState"),
+        sub=text("SubState"),
+        main_pid=whole("MainPID") or None,
+        restart=text("Restart"),
+        restarts=whole("NRestarts"),
+        stop_timeout_s=_span(found.get("TimeoutStopUSec", "")),
+        kill_mode=text("KillMode"),
+        mem_limit_mib=memory / _MIB if memory is not None and memory < 1 << 62 else None,
+    )
+
+
+def _span(text: str) -> float | None:
+    """Seconds of a span as systemd prints it, ``1min 30s``; None where it is not one."""
+    if text == "infinity":
+        return float("inf")
+    total = 0.0
+    for word in text.split():
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s|min|h|d|w)", word)
+        if match is None:
+            return None
+        total += float(match[1]) * _SPAN_S[match[2]]
+    return total if text.strip() else None
