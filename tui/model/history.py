@@ -60,6 +60,10 @@ class Series:
         """The newest value; None for a gap or an empty series."""
         return None if not self._values or math.isnan(self._values[-1]) else self._values[-1]
 
+    def ended_before(self, at: float) -> bool:
+        """Whether the newest point is older than an instant, or there is none."""
+        return not self._times or self._times[-1] < at
+
     def _slice(self, start: int) -> list[tuple[float, float | None]]:
         return [
             (at, None if math.isnan(value) else value)
@@ -98,6 +102,11 @@ class History:
     def forget(self, scope: str) -> None:
         """Drop every series of a scope that has gone."""
         for key in [k for k in self._series if k[0] == scope]:
+            del self._series[key]
+
+    def forget_before(self, at: float) -> None:
+        """Drop every series whose newest point, gap or not, is older than an instant."""
+        for key in [key for key, series in self._series.items() if series.ended_before(at)]:
             del self._series[key]
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tui.model.verdicts import Judgement
 
 LOG = logging.getLogger("infertop")
+LOG.addHandler(logging.NullHandler())  # else Python prints warnings that nobody handles
 LINE = 600
 """Characters of a line at most."""
 

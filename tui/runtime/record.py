@@ -21,8 +21,15 @@ HOST_SIGNALS = (
 )  # fmt: skip
 
 
+KEPT_S = 1800.0
+"""A series outlives what it is of by this: a card that was taken out, an engine that has ended."""
+
+
 def add(history: History, snapshot: HostSnapshot) -> None:
-    """Append one point to each series: the figure if its source is fresh, a gap if it is not."""
+    """Append one point to each series: the figure if its source is fresh, a gap if it is not.
+
+    Series to which nothing has been appended for ``KEPT_S`` are dropped.
+    """
     at = snapshot.taken_at
     for view in snapshot.engines:
         reading = view.engine.reading if view.engine.status.state is SourceState.FRESH else None
@@ -36,3 +43,4 @@ def add(history: History, snapshot: HostSnapshot) -> None:
         scope = f"gpu:{gpu.uuid or gpu.index}"
         for signal in GPU_SIGNALS:
             history.add(scope, signal, at, getattr(gpu, signal) if fresh else None)
+    history.forget_before(at - KEPT_S)
