@@ -101,6 +101,14 @@ def test_a_probe_that_a_pause_leaves_unanswered_is_no_hang() -> None:
     assert (verdict.verdict, verdict.missing[0]) == ("unknown", "the engine to go on")
 
 
+def test_a_health_route_that_waited_for_a_paused_scheduler_in_vain_is_no_hang() -> None:
+    found = made.nothing_to_do(engine="sglang", paused=True)
+    probes = (made.probe("liveness", 503, latency_s=20.0), made.probe("readiness", 503))
+    verdict = verdict_of(made.view(found, probes=probes))
+    assert (verdict.verdict, verdict.missing[0]) == ("unknown", "the engine to go on")
+    assert verdict.evidence[0].signal == "paused"
+
+
 @pytest.mark.parametrize("running", [0.0, 2.0])
 @pytest.mark.parametrize("age_s", [30.0, 90000.0])
 def test_sglang_that_is_unready_because_it_is_paused_neither_starts_nor_drains_nor_is_down(

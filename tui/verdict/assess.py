@@ -156,7 +156,15 @@ def _unknown(s: Signals, outcomes: Mapping[VerdictName, Outcome]) -> Outcome:
     seen = [e for outcome in outcomes.values() if outcome.state == "cannot_say" for e in outcome.evidence]
     fails = (s.errors or 0.0) >= s.thresholds.error_ratio
     late = ev.worst_latency(s) if s.over else None
-    shown = (late, ev.errors(s) if fails else None, ev.running(s), ev.waiting(s), *ev.probes(s), *seen)
+    shown = (
+        ev.paused(s),
+        late,
+        ev.errors(s) if fails else None,
+        ev.running(s),
+        ev.waiting(s),
+        *ev.probes(s),
+        *seen,
+    )
     why = "why requests fail: see the engine's log" if fails else "a figure that explains this picture"
     return replace(fires(1, *shown[:8]), missing=tuple(lacking) if lacking and not fails else (why, *lacking))
 

@@ -69,7 +69,7 @@ def host_verdict(snapshot: HostSnapshot, engines: tuple[Verdict, ...]) -> Verdic
 
 def _sick_devices(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     reading = snapshot.gpus.reading if snapshot.gpus.status.ok else None
-    if reading is None:
+    if reading is None or all(gpu.state == "ok" and gpu.xid is None for gpu in reading.gpus):
         return ()
     signals = gpu_signals(reading.gpus)
     lost = signals.unreadable if signals.suspect else ()

@@ -32,7 +32,7 @@ def engine_hung(s: Signals) -> Outcome:
         return quiet(ev.probe(s, "generate"), ev.tokens(s))
     if s.paused:
         shown = (ev.paused(s), ev.running(s), ev.waiting(s))
-        held_up = s.work or s.generate == "timeout"
+        held_up = s.work or s.generate == "timeout" or s.slow_5xx()
         return cannot_say("the engine to go on", evidence=shown) if held_up else quiet(*shown)
     if s.generate == "5xx" and (s.generate_s or 0.0) < SLOW_5XX_S:
         return quiet(ev.probe(s, "generate"))
