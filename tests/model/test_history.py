@@ -38,3 +38,13 @@ def test_a_quantity_never_seen_has_no_series() -> None:
     assert history.values("host", "psi_io", 0.0) == [5.0, 7.0]
     history.forget("host")
     assert len(history) == 0
+
+
+def test_what_has_ended_is_forgotten() -> None:
+    history = History()
+    history.add("gpu:old", "sm_pct", 10.0, 5.0)
+    history.add("gpu:there", "sm_pct", 10.0, 5.0)
+    history.add("gpu:there", "sm_pct", 99.0, None)  # a gap: it is there and not read
+    history.forget_before(50.0)
+    assert history.get("gpu:old", "sm_pct") is None
+    assert history.values("gpu:there", "sm_pct", 0.0) == [5.0]

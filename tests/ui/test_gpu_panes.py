@@ -10,7 +10,7 @@ import pytest
 
 from tests.ui import scenes
 from tui.model.readings import GpuReading, GpuSet, Missing
-from tui.model.status import Observed
+from tui.model.status import Observed, SourceState, SourceStatus
 from tui.ui.draw import as_text, draw
 from tui.ui.lines import Span, plain
 from tui.ui.panes.gpu_sheet import spelled
@@ -132,3 +132,18 @@ def test_nothing_known_is_all_dashes() -> None:
 )
 def test_numbers_are_drawn_together(numbers: tuple[int, ...], text: str) -> None:
     assert spelled(numbers) == text
+
+
+@pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 15), (40, 12)])
+def test_the_age_of_all_of_them_is_said_at_every_size(size: tuple[int, int]) -> None:
+    base = scenes.calm_view()
+    old = replace(
+        base.snapshot,
+        gpus=scenes.stale_view().snapshot.gpus,
+        host=Observed(scenes.host(), SourceStatus(SourceState.STALE, age_s=14.0)),
+    )
+    text = as_text(replace(base, snapshot=old), *size)
+    assert "31s old" in text
+    assert "14s old" in text
+    if size != (40, 12):
+        assert "stuck in nvmlDevice" in text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
 from tui.model.units import DASH, number, percent, seconds
-from tui.ui.lines import Line, Span, cut, fit, narrow, wrap
+from tui.ui.lines import Line, Span, beside, cut, fit, narrow, wrap
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio
 from tui.ui.panes.gpu_sheet import sheet, spelled
@@ -31,12 +31,18 @@ def title(view: View) -> Line:
     """The title, with what is wrong with all devices at once."""
     spans = [Span("2 ", "muted"), Span("GPUs", "title")]
     observed = view.snapshot.gpus
-    if old := age(observed.status):
-        why = gpu_reason(observed.status.reason, observed.status.detail) if observed.status.reason else ""
-        spans.append(Span(f"  {old}: {why}" if why else f"  {old}", "warn"))
+    if old := _old(view):
+        spans.append(Span(f"  {old}", "warn"))
     elif observed.reading and observed.reading.driver_version:
         spans.append(Span(f"  driver {narrow(observed.reading.driver_version, 20)}", "muted"))
     return tuple(spans)
+
+
+def _old(view: View) -> str:
+    """How old all of it is, and why; nothing while it is fresh."""
+    status = view.snapshot.gpus.status
+    old = age(status)
+    return f"{old}: {gpu_reason(status.reason, status.detail)}" if old and status.reason else old
 
 
 def body(view: View, size: int, height: int) -> list[Line]:
@@ -66,9 +72,11 @@ def flat(view: View, size: int, height: int) -> list[Line]:
         lines = [(Span("GPU ", "title"), *line) for line in _nothing(view, size - 5)]
     elif height >= min(5, len(rows) + 1):
         chosen = choose(COLUMNS, size - 1)
-        lines = [head(chosen), *_table(chosen, rows, size - 1, height - 1)]
+        old = cut(_old(view), size // 2)  # over the last headings: figures stand under the first
+        heads = beside(head(chosen), (Span(f" {old}", "warn"),), size - 1) if old else head(chosen)
+        lines = [heads, *_table(chosen, rows, size - 1, height - 1)]
     else:
-        lines = _summary(rows, size - 1, height)
+        lines = _summary(rows, size - 1, height, _old(view))
     return [(mark, *line) for line in lines[:height]]
 
 
@@ -183,8 +191,8 @@ def _charts(view: View, rows: list[Row]) -> list[Chart]:
     ]
 
 
-def _summary(rows: list[Row], size: int, height: int) -> list[Line]:
-    """All devices in one line, or two."""
+def _summary(rows: list[Row], size: int, height: int, old: str) -> list[Line]:
+    """All devices in one line, or two; ``old``: their age and why, if they are not fresh."""
     cards = [r for r in rows if r.is_card]
     working, ill = [r for r in cards if r.works], [r for r in cards if not r.works]
     label = Span("GPU " if len(cards) == 1 else f"{len(cards)} GPU ", "title")
@@ -218,6 +226,11 @@ def _summary(rows: list[Row], size: int, height: int) -> list[Line]:
         first = fit((label, Span(f"{said}  ", "hot"), *spread), size)
         why = cut(_detail(ill[0]), size - len(label.text))
         return [first, (Span(" " * len(label.text)), Span(why, "hot"))][:height]
+    if old:
+        when, _, reason = old.partition(": ")
+        second = (Span(" " * len(label.text)), Span(cut(reason, size - len(label.text)), "warn"))
+        first = fit((label, Span(f"{when}  ", "warn"), *spread, Span("  "), *rest), size)
+        return [first, *([second] if reason else [])][:height]
     gap = Span("  ")
     one = (label, *each, gap, *rest)
     if sum(len(s.text) for s in one) <= size:

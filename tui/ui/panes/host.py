@@ -59,7 +59,9 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     if reading is None:
         return [(mark, label, *line) for line in _nothing(view)][:height]
     sheet = Sheet(view, reading)
-    lines = flow(sheet.short(), room, height, gap=2)
+    old = age(view.snapshot.host.status)
+    items = [(Span(old, "warn"),), *sheet.short()] if old else sheet.short()
+    lines = flow(items, room, height, gap=2)
     return [
         (mark, label if index == 0 else Span(" " * len(label.text)), *line)
         for index, line in enumerate(lines[:height])
