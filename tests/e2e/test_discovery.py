@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.demo.running import lives, running, until, until_ready
+from tests.support.model_dirs import config, write_config
 from tests.support.program import environment, run
 
 if TYPE_CHECKING:
@@ -61,6 +63,23 @@ async def test_engines_and_an_orphan_with_their_memory(tmp_path: Path, fake_nvml
     assert not {engine.pids["api"], *workers} & set(orphans)
     texts = [row["text"] for row in answer["findings"] if row["id"] == "orphan"]
     assert any(f"pid {left} holds 29.3 GiB of GPU 2" in text for text in texts)
+
+
+async def test_where_the_memory_of_an_engine_went(tmp_path: Path, fake_nvml: FakeNvml) -> None:
+    model = write_config(tmp_path / "llama", config("llama-2-13b"))
+    index = {"metadata": {"total_size": 26_000_000_000}, "weight_map": {}}
+    (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    async with running(tmp_path / "log", model=str(model), kv_tokens=32768) as engine:
+        fake_nvml.processes(3, [(engine.pids["VLLM::Worker_0"], 55000 * MIB)])
+        answer = await once(tmp_path, engine.url, env=fake_nvml.environment())
+    memory = answer["engines"][0]["memory"]
+    assert memory["weights_mib"] == pytest.approx(26e9 / MIB)
+    assert memory["kv_mib"] == pytest.approx(25600.0, rel=0.01)
+    assert memory["sequence_tokens"] == 4096
+    assert memory["sequences"] == pytest.approx(8, abs=1)
+    (share,) = memory["gpus"]
+    assert (share["gpu"], share["engine_mib"]) == (3, 55000.0)
+    assert share["rest_mib"] == pytest.approx(55000 - 26e9 / MIB - memory["kv_mib"], abs=1)
 
 
 @pytest.fixture

@@ -79,6 +79,7 @@ def targets_from(
 
 def real_sources(config: Config) -> Sources:
     """NVML, /proc and HTTP of this machine."""
+    from tui.memory.model_files import read_model
     from tui.runtime.sources import ProbePlan, Sources
     from tui.sources.addresses import is_local
     from tui.sources.docker import ContainerSource
@@ -103,6 +104,7 @@ def real_sources(config: Config) -> Sources:
         probes=probes,
         is_local=is_local,
         container=ContainerSource,
+        model=read_model,
         unit=UnitSource,
     )
 

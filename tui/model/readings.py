@@ -481,6 +481,42 @@ class ProcessTable:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuShare:
+    """One engine's memory on one GPU, as the driver has it."""
+
+    gpu: int
+    """Index."""
+    engine_mib: float | None = None
+    """What the engine's processes hold."""
+    rest_mib: float | None = None
+    """Of that, what is neither weights nor KV: activations, CUDA graphs, contexts. Below 0 where the
+    arithmetic gives more than is held."""
+    free_mib: float | None = None
+    total_mib: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMemory:
+    """Where an engine's GPU memory went; weights and KV of one GPU, by arithmetic from the model's files."""
+
+    gpus: tuple[GpuShare, ...] = ()
+    weights_mib: float | None = None
+    kv_token_bytes: float | None = None
+    """What one token takes in the KV cache of one GPU while every window has room."""
+    kv_mib: float | None = None
+    """The pool: the tokens that the engine says it holds."""
+    kv_predicted_mib: float | None = None
+    """The pool that utilisation, weights and usual overheads leave."""
+    sequences: int | None = None
+    """How many sequences of ``sequence_tokens`` the pool holds."""
+    sequence_tokens: int | None = None
+    origin: str = ""
+    """Where the weights' size is from."""
+    why: str = ""
+    """Why the arithmetic is missing, where it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Orphan:
     """What holds memory although nothing is served from it."""
 

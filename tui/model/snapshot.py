@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from tui.model.readings import (
         ContainerReading,
+        EngineMemory,
         EngineProcess,
         EngineReading,
         GpuSet,
@@ -45,6 +46,8 @@ class EngineView:
     unit: Observed[UnitReading] = Observed()
     unverified: bool = False
     """Its certificate is not checked, as the settings ask."""
+    memory: EngineMemory | None = None
+    """Where its GPU memory went; None where neither its model nor its processes are known."""
     args: Mapping[str, str] = field(default_factory=dict)
     """Command-line options as given, by long name without dashes; secrets redacted."""
     defaults: Mapping[str, str] = field(default_factory=dict)

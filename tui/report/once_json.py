@@ -170,6 +170,7 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "pid": tree[0].pid if tree else None,
         "pids": None if tree is None else [{"pid": p.pid, "role": p.role} for p in tree],
         "discovered": view.discovered,
+        "memory": None if view.memory is None else _plain(dataclasses.asdict(view.memory)),
         "place": None if view.place is None else _place(view),
         "tls_verified": not view.unverified if view.url.startswith("https:") else None,
         "args": _told(view.args),

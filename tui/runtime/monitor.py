@@ -7,6 +7,7 @@ import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tui.memory.breakdown import breakdown
 from tui.model.history import History
 from tui.model.settings import EngineTarget
 from tui.model.snapshot import HostSnapshot
@@ -16,6 +17,7 @@ from tui.model.verdicts import Judgement
 from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
 from tui.runtime.journal import Journal
+from tui.runtime.models import ModelWatch
 from tui.runtime.orphans import OrphanWatch
 from tui.runtime.places import PlaceWatch
 from tui.runtime.poll import Poller
@@ -28,8 +30,16 @@ from tui.verdict.judge import Judge, judge_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from tui.model.readings import EngineProcess, GpuSet, HostReading, ProcessTable
+    from tui.model.readings import (
+        EngineMemory,
+        EngineProcess,
+        GpuReading,
+        GpuSet,
+        HostReading,
+        ProcessTable,
+    )
     from tui.model.settings import Config
+    from tui.model.snapshot import EngineView
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
 
@@ -82,6 +92,7 @@ class Monitor:
         self._searching = not targets and config.discovery.enabled
         self._looked = not self._searching
         self._orphans = OrphanWatch(is_gone)
+        self._models = ModelWatch(sources.model, self._spawn)
         self._places = PlaceWatch(sources.container, sources.unit, clock, self._spawn)
         interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
         self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
@@ -149,7 +160,7 @@ class Monitor:
             if done > seen:
                 seen = done
                 self._record()
-            if self._looked and done >= samples and self._places.settled:
+            if self._looked and done >= samples and self._places.settled and self._models.settled:
                 break
             await self._clock.sleep(0.02)
         snapshot = self._record()
@@ -212,6 +223,7 @@ class Monitor:
             watched.local = watched.local or is_in_other_network(table, url)
             if watched.local and (tree := tree_of(table, url)):
                 watched.learn_tree(tree)
+                self._models.update(url, command_args(tree[0].cmdline), tree[0].pid)
         self._places.update([watched.place for watched in self._engines.values() if watched.place])
 
         self._forget_gone(table)
@@ -273,6 +285,15 @@ class Monitor:
         ]
         return min(poller.attempts for poller in pollers)
 
+    def _memory(self, view: EngineView, cards: tuple[GpuReading, ...]) -> EngineMemory | None:
+        if not view.processes:
+            return None
+        files = self._models.get(view.url)
+        options = {**view.defaults, **view.args}
+        pids = {process.pid for process in view.processes}
+        found = breakdown(view.engine.reading, options, pids, cards, files.shape, files.weights)
+        return replace(found, why=found.why or files.why)
+
     def _take(self) -> HostSnapshot:
         now = self._clock.monotonic()
         table = self.processes.observed(now)
@@ -295,6 +316,7 @@ class Monitor:
                     place=place,
                     container=self._places.container(place, now),
                     unit=self._places.unit(place, now),
+                    memory=self._memory(view, cards),
                 )
             )
         return HostSnapshot(

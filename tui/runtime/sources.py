@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from tui.memory.model_files import ModelFiles
     from tui.model.readings import (
         ContainerReading,
         EngineKind,
@@ -44,5 +45,7 @@ class Sources:
     simulated: bool = False
     container: Callable[[str], AsyncSource[ContainerReading]] | None = None
     """Of a container by its id; None: containers are not asked about."""
+    model: Callable[[Mapping[str, str], int], ModelFiles] | None = None
+    """Reads the model files of an engine, given its options and a process of it; may block."""
     unit: Callable[[str], AsyncSource[UnitReading]] | None = None
     """Of a systemd unit by its name."""

@@ -32,6 +32,8 @@ def about(engine: EngineView, size: int) -> list[Line]:
         ("by default", assumed),
         ("access", access),
         ("runs in", _place(engine)),
+        ("a GPU has", _arithmetic(engine)),
+        ("of GPU", _shares(engine)),
     )
     return [labelled(label, texts, size) for label, texts in facts if texts]
 
@@ -56,6 +58,28 @@ def _place(engine: EngineView) -> list[str]:
         elif status.reason:
             found.append(f"systemctl: {narrow(status.detail or status.reason)}")
     return found
+
+
+def _arithmetic(engine: EngineView) -> list[str]:
+    memory = engine.memory
+    if memory is None:
+        return []
+    found = [f"weights {gib(memory.weights_mib)} GiB ({memory.origin})"] if memory.weights_mib else []
+    if memory.kv_mib is not None:
+        beside = f" (expected {gib(memory.kv_predicted_mib)})" if memory.kv_predicted_mib is not None else ""
+        found.append(f"KV {gib(memory.kv_mib)} GiB{beside}")
+    if memory.sequences is not None:
+        found.append(f"room for {memory.sequences} sequences of {memory.sequence_tokens} tokens")
+    return found + ([f"not known: {narrow(memory.why)}"] if memory.why else [])
+
+
+def _shares(engine: EngineView) -> list[str]:
+    return [
+        f"{share.gpu}: engine {gib(share.engine_mib)}"
+        + (f", rest {gib(share.rest_mib)}" if share.rest_mib is not None else "")
+        + f", free {gib(share.free_mib)} of {gib(share.total_mib)} GiB"
+        for share in (engine.memory.gpus if engine.memory else ())
+    ]
 
 
 def _container(engine: EngineView, container_id: str) -> list[str]:

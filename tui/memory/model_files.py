@@ -1,0 +1,106 @@
+"""The files of the model that an engine of this host has loaded, as its process sees them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tui.memory.errors import ModelError
+from tui.memory.model_config import read_shape
+from tui.memory.weights import read_weights
+from tui.model.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tui.memory.shape import ModelShape
+    from tui.memory.weights import Weights
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_OPTIONS = ("model", "model-path", "model-id")
+
+
+class ModelFiles(NamedTuple):
+    """What was read of a model."""
+
+    shape: ModelShape | None = None
+    weights: Weights | None = None
+    why: str = ""
+    """Why something is missing."""
+
+
+def model_option(args: Mapping[str, str]) -> str:
+    """The model that a command line names; empty where it names none."""
+    return next((args[name] for name in _OPTIONS if args.get(name)), "")
+
+
+def read_model(args: Mapping[str, str], pid: int, proc: str = "/proc") -> ModelFiles:
+    """Find and read them. Blocks for as long as the file system does.
+
+    Args:
+        args: the options of the engine's command line.
+        pid: a process of the engine: paths are those of its own root and folder.
+        proc: where procfs is mounted.
+    """
+    name = model_option(args)
+    if not name:
+        return ModelFiles(why="the command line names no model")
+    directory = next((d for d in _folders(name, args, Path(proc, str(pid))) if _has_config(d)), None)
+    if directory is None:
+        return ModelFiles(why=f"the files of {clean(name, 80)} were not found, or may not be read")
+    try:
+        shape = read_shape(directory)
+    except ModelError as error:
+        return ModelFiles(why=clean(str(error)))
+    try:
+        weights = read_weights(directory, shape)
+    except ModelError as error:
+        return ModelFiles(shape, why=clean(str(error)))
+    return ModelFiles(
+        shape, weights, "" if weights is not None else "there are no weights beside config.json"
+    )
+
+
+def _has_config(directory: Path) -> bool:
+    try:
+        return (directory / "config.json").is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _folders(name: str, args: Mapping[str, str], process: Path) -> Iterator[Path]:
+    """Where the model may be, the likeliest first."""
+    root = process / "root"
+    if name.startswith("/"):
+        yield root / name.lstrip("/")
+        yield Path(name)
+        return
+    yield process / "cwd" / name
+    if not _HUB_NAME.fullmatch(name):
+        return
+    for cache in _caches(args, process, root):
+        hub = cache / f"models--{name.replace('/', '--')}"
+        try:
+            revision = (hub / "refs" / args.get("revision", "main")).read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if re.fullmatch(r"[0-9a-f]{1,64}", revision):
+            yield hub / "snapshots" / revision
+
+
+def _caches(args: Mapping[str, str], process: Path, root: Path) -> Iterator[Path]:
+    if folder := args.get("download-dir"):
+        yield root / folder.lstrip("/") if folder.startswith("/") else process / "cwd" / folder
+    try:
+        home = pwd.getpwuid(process.stat().st_uid).pw_dir
+    except (OSError, KeyError):
+        home = "/root"
+    yield root / home.lstrip("/") / ".cache/huggingface/hub"
+    yield root / "root/.cache/huggingface/hub"  # what most images run as
+    if cache := os.environ.get("HF_HUB_CACHE"):
+        yield Path(cache)
+    if hub := os.environ.get("HF_HOME"):
+        yield Path(hub) / "hub"

@@ -1,0 +1,64 @@
+"""The models of the engines of this host: each read once, off the loop, when its server is new."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from tui.memory.model_files import ModelFiles, model_option
+from tui.sources import offloop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+READING_S: Final = 10.0
+"""A model lies on network storage as often as not, and that may hang: then its arithmetic is missing."""
+
+
+class ModelWatch:
+    """What is known of each engine's model.
+
+    Args:
+        read: reads the files of a model, given the options of its engine and a process of it; it may block.
+        spawn: starts a coroutine that the caller owns and ends.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Mapping[str, str], int], ModelFiles] | None,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._read, self._spawn = read, spawn
+        self._asked: dict[str, tuple[str, int]] = {}
+        self._known: dict[str, ModelFiles] = {}
+
+    def update(self, url: str, args: Mapping[str, str], pid: int) -> None:
+        """Look at the model of an engine, if it or its process is another than before."""
+        key = (model_option(args), pid)
+        if self._read is None or not key[0] or self._asked.get(url) == key:
+            return
+        self._asked[url] = key
+        self._known.pop(url, None)
+        self._spawn(self._look(url, key, dict(args)))
+
+    def get(self, url: str) -> ModelFiles:
+        """What is known by now."""
+        return self._known.get(url, ModelFiles())
+
+    @property
+    def settled(self) -> bool:
+        """Every model that was asked for was read, or could not be."""
+        return self._asked.keys() == self._known.keys()
+
+    async def _look(self, url: str, key: tuple[str, int], args: Mapping[str, str]) -> None:
+        read = self._read
+        assert read is not None  # or nothing was asked
+        try:
+            work = offloop.start(lambda: read(args, key[1]), f"model of {url}")
+            found = await asyncio.wait_for(work, READING_S)
+        except asyncio.TimeoutError:
+            found = ModelFiles(why=f"the model's files were not read within {READING_S:g} s")
+        except OSError as error:
+            found = ModelFiles(why=f"the model's files: {error.strerror}")
+        if self._asked.get(url) == key:
+            self._known[url] = found
