@@ -449,3 +449,49 @@ def test_a_port_that_has_just_closed_does_not_serve_by_an_older_probe() -> None:
     older = tuple(dataclasses.replace(p, age_s=8.0) for p in made.probes(200))
     view = refused(processes=(), ever_served=True, probes=older)
     assert verdict_of(view).verdict == "engine_down"
+
+
+def test_memory_of_another_engine_is_no_evidence_against_a_dead_one() -> None:
+    """Where the driver's pids tell nothing (containers) the cards may all be the living engine's."""
+    nobodys = Observed(GpuSet((made.gpu(processes=()),)), made.FRESH)
+    dead = dataclasses.replace(refused(processes=(), probes=()), url="http://127.0.0.1:9")
+    result = judged(made.snapshot(made.view(), dead, gpus=nobodys))
+    down = next(v for v in result.verdicts if v.scope == dead.url)
+    assert down.verdict == "engine_down"
+    assert not any("GPU memory" in e.text for e in down.evidence)
+    alone = judged(made.snapshot(refused(processes=(), probes=()), gpus=nobodys)).verdicts[0]
+    assert any("GPU memory still held" in e.text for e in alone.evidence)
+
+
+def test_a_broken_answer_is_not_a_closed_port() -> None:
+    view = refused(engine=Observed(made.reading(), made.failed("reset")), probes=(), ever_served=True)
+    assert verdict_of(view).verdict != "engine_down"
+    gone = dataclasses.replace(view, processes=())
+    assert verdict_of(gone).verdict == "engine_down"
+
+
+def test_a_thread_of_another_engine_does_not_limit_this_one() -> None:
+    first, second = two_engines()
+    assert second.processes
+    busy = made.host(
+        busiest_thread_cpu_pct=100.0, busiest_thread="x", busiest_thread_pid=second.processes[0].pid
+    )
+    slow = {"ttft_p95_s": 4.0, "itl_p95_s": 0.2}
+    mine = dataclasses.replace(
+        first, processes=(), engine=Observed(made.reading(first.url, **slow), made.FRESH)
+    )
+    idle = Observed(GpuSet((made.gpu(sm_pct=30.0),)), made.FRESH)
+    result = judged(made.snapshot(mine, second, gpus=idle, host=Observed(busy, made.FRESH)))
+    assert next(v for v in result.verdicts if v.scope == mine.url).verdict != "cpu"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"), [("dns", "host name"), ("tls", "ca_file"), ("404", "--metrics-url")]
+)
+def test_what_cannot_be_read_says_what_to_do(reason: Any, said: str) -> None:
+    view = made.view(engine=Observed(None, made.failed(reason)), probes=(), processes=None, ever_served=False)
+    verdict = verdict_of(view)
+    assert verdict.verdict == "unknown"
+    assert said in verdict.advice[0]
+    finding = judged(made.snapshot(view)).findings
+    assert any(":8000" in f.text for f in finding)

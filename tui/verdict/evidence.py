@@ -325,7 +325,9 @@ def device(gpu: GpuReading) -> Evidence:
 
 @_line
 def memory_released(s: Signals) -> Evidence | None:
-    """Whether the devices still hold a model."""
+    """Whether the devices still hold a model; nothing where the model may be another engine's."""
+    if not s.picture.gpus_ours:
+        return None
     ratios = [r for g in s.gpus.loaded if (r := used_ratio(g)) is not None]
     if not ratios:
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tui.model.status import SourceState
 from tui.model.text import clean
 from tui.model.units import gib, number, seconds
+from tui.model.urls import short_name
 from tui.model.verdicts import CALM, Finding
 from tui.verdict.gpu_signals import OURS_TO_FIX, clock_ratio
 
@@ -58,17 +59,17 @@ def _sources(snapshot: HostSnapshot) -> Iterator[Finding]:
         if not (name == "gpus" and status.reason in NO_GPU):
             yield from _source(name, "host", status)
     for view in snapshot.engines:
-        yield from _source("engine", view.url, view.engine.status)
+        yield from _source("engine", view.url, view.engine.status, short_name(view.url))
         yield from _access(view)
 
 
-def _source(name: str, scope: str, status: SourceStatus) -> Iterator[Finding]:
+def _source(name: str, scope: str, status: SourceStatus, which: str = "") -> Iterator[Finding]:
     if status.state not in (SourceState.STALE, SourceState.FAILED):
         return
-    why = f": {status.reason}" if status.reason else ""
+    why = f": {status.detail or status.reason}" if status.reason else ""
     age = f", figures {seconds(status.age_s)} old" if status.age_s is not None else ""
     stale = "stale" if status.state is SourceState.STALE else "failed"
-    yield Finding(f"{stale}-{name}", "warning", scope, clean(f"{name} figures {stale}{why}{age}"))
+    yield Finding(f"{stale}-{name}", "warning", scope, clean(f"{name} {which} figures {stale}{why}{age}"))
 
 
 def _access(view: EngineView) -> Iterator[Finding]:

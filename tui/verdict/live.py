@@ -88,6 +88,7 @@ def _picture(
         live=True,
         gpus=gpus,
         gpus_reason=snapshot.gpus.status.reason if view.local else None,
+        gpus_ours=len(snapshot.engines) == 1 or bool(gpus and _held_by(view, gpus)),
         engine=fresh,
         engine_reason=reason,
         host=host if view.local else None,
@@ -96,6 +97,9 @@ def _picture(
         held_s=_age(view, snapshot) if phase == "loading" else None,
         trends=trends,
         processes=processes,
+        others_pids=frozenset(
+            p.pid for other in snapshot.engines if other.url != view.url for p in other.processes or ()
+        ),
         local=view.local,
         ever_served=view.ever_served,
         silent_s=silent if failed else None,
@@ -181,8 +185,10 @@ def _phase(
         age = _age(view, snapshot)
         starts = not running and (age < YOUNG_S if age is not None else not view.ever_served)
         return "loading" if starts else "serving"
-    if reason in ("refused", "reset") or "refused" in answers.values():
+    if reason == "refused" or "refused" in answers.values():
         return _refused_phase(view, snapshot, processes)
+    if reason == "reset" and processes is not None and not processes.http_alive and view.ever_served:
+        return "down"  # its last connection broke as it went; a port that is open and breaks one is not down
     return "serving" if view.ever_served and reason == "timeout" else "unknown"
 
 

@@ -74,6 +74,8 @@ class Picture:
     live: bool = False
     gpus: tuple[GpuReading, ...] | None = None
     gpus_reason: Reason | None = None
+    gpus_ours: bool = True
+    """The devices are known to be this engine's; False where they are only those that nobody else claims."""
     engine: EngineReading | None = None
     engine_reason: Reason | None = None
     host: HostReading | None = None
@@ -83,6 +85,8 @@ class Picture:
     """Seconds for which this picture has been stable; None where nobody measured it."""
     trends: Trends = Trends()
     processes: Processes | None = None
+    others_pids: frozenset[int] = frozenset()
+    """Processes of the other engines under watch: what they do is not this one's doing."""
     local: bool = False
     ever_served: bool = False
     silent_s: float | None = None

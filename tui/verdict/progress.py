@@ -85,8 +85,8 @@ def host_quiet(s: Signals) -> bool:
 
 
 def memory_held(s: Signals) -> bool | None:
-    """A device still holds a model; None where no device tells."""
-    ratio = s.gpus.used_ratio_max
+    """A device still holds a model; None where no device tells, or it may be another engine's."""
+    ratio = s.gpus.used_ratio_max if s.picture.gpus_ours else None
     return None if ratio is None else ratio >= HOLDS_MODEL_RATIO
 
 

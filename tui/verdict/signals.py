@@ -151,10 +151,12 @@ class Signals:
         self.thread_role: ProcessRole | None = None
         self.thread_elsewhere = False
         """The busiest thread belongs to no process of this engine."""
-        processes = self.picture.processes
-        if host is not None and host.busiest_thread_pid is not None and processes and processes.pids:
-            self.thread_role = processes.roles.get(host.busiest_thread_pid)
-            self.thread_elsewhere = host.busiest_thread_pid not in processes.pids
+        processes, pid = self.picture.processes, host.busiest_thread_pid if host is not None else None
+        if pid is not None and processes and processes.pids:
+            self.thread_role = processes.roles.get(pid)
+            self.thread_elsewhere = pid not in processes.pids
+        elif pid is not None and pid in self.picture.others_pids:
+            self.thread_elsewhere = True
         polls = self.thread_elsewhere or self.thread_role in BUSY_POLLERS
         self.front_full = self.thread_full and not polls
         """A full thread that is a limit by itself, as far as its role is known."""

@@ -210,6 +210,18 @@ TEXTS: dict[VerdictName, Texts] = {
     ),
 }  # fmt: skip
 
+ACCESS_ADVICE: dict[str | None, str] = {
+    "401": "set token_env of its [[engines]] in the config, or INFERTOP_TOKEN",
+    "403": "set token_env of its [[engines]] in the config, or INFERTOP_TOKEN",
+    "404": "check the URL and its path; metrics elsewhere: --metrics-url",
+    "dns": "check the host name, and whether this host can resolve it",
+    "tls": "check http against https; set ca_file, or verify = false, of its [[engines]]",
+    "timeout": "look whether the process lives and its port is open from here",
+    "redirect": "give the address that it redirects to",
+    "not_metrics": "check the URL: something else answers there; metrics elsewhere: --metrics-url",
+    "stats_off": "start the engine with its statistics on",
+}
+"""What to do where the figures cannot be had, by why."""
 _NEED_FLAGS = frozenset(("kv_cache", "gpu_memory", "scheduler_limit", "compute", "cpu", "degraded_cache"))
 _NEED_NO_ADVICE = frozenset(("healthy", "idle"))
 
@@ -242,6 +254,8 @@ _FRACTION_FLAGS = (
 
 def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
     """What to do, the engine's own flags first, with the values in force where they are known."""
+    if name == "unknown" and picture.engine_reason in ACCESS_ADVICE:
+        return (ACCESS_ADVICE[picture.engine_reason],)
     texts = TEXTS[name]
     flags = texts.flags.get(picture.kind, ()) if picture.kind else ()
     if not flags and not texts.advice:

@@ -37,7 +37,7 @@ def cpu(s: Signals) -> Outcome:
         return cannot_say("gpus.sm_pct") if thread or quota else quiet(ev.thread(s))
     points = 1 + thread + quota  # the idle device is a signal of its own
     shown: tuple[Evidence | None, ...] = (
-        ev.thread(s),
+        ev.thread(s) if thread or not quota else None,
         ev.host(s, "busiest_process_cpu_pct", "%", None, "process") if s.thread is None else None,
         *(total if quota else ()),
         ev.sm(s, limits.sm_low_pct, "<"),
