@@ -80,7 +80,9 @@ def test_what_is_not_known_is_null_and_never_left_out() -> None:
         "scrape_s",
     ):
         assert engine[key] is None
-    assert (engine["bounds"], engine["finish_reasons"], engine["rejections"]) == ({}, {}, {})
+    assert engine["bounds"] == {}  # no percentile is known, so none is a bound
+    assert (engine["waiting_by_reason"], engine["finish_reasons"], engine["rejections"]) == (None, None, None)
+    assert (engine["ranks"], engine["args"]) == (None, None)
     assert engine["started_at"] is None
 
 
