@@ -18,12 +18,17 @@ import pytest
 from tests.demo.running import lives, running, until, until_ready
 from tests.support.model_dirs import config, write_config
 from tests.support.program import environment, run
+from tui.commands.setup import real_sources
+from tui.model.settings import Config
+from tui.runtime.clock import SystemClock
+from tui.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.fake_nvml import FakeNvml
+    from tui.model.snapshot import EngineView
 
 pytest_plugins = ("tests.support.nvml_plugin",)
 
@@ -80,6 +85,43 @@ async def test_where_the_memory_of_an_engine_went(tmp_path: Path, fake_nvml: Fak
     (share,) = memory["gpus"]
     assert (share["gpu"], share["engine_mib"]) == (3, 55000.0)
     assert share["rest_mib"] == pytest.approx(55000 - 26e9 / MIB - memory["kv_mib"], abs=1)
+
+
+async def test_a_restarted_engine_keeps_its_row_and_its_history(tmp_path: Path) -> None:
+    config = Config(interval_s=0.2)
+    async with running(tmp_path / "log", time_scale=0.1) as engine:
+        monitor = Monitor(config, (), real_sources(config), SystemClock())
+
+        def row() -> EngineView | None:
+            return next((view for view in monitor.snapshot().engines if view.url == engine.url), None)
+
+        def served_by(known: bool) -> bool:
+            view = row()
+            fresh = view is not None and view.engine.status.ok and bool(view.processes)
+            return (
+                fresh
+                and view is not None
+                and view.processes is not None
+                and ((view.processes[0].pid == before) is known)
+            )
+
+        before = engine.pids["api"]
+        await monitor.start()
+        try:
+            await until(lambda: served_by(True))
+            began = monitor.history.get(engine.url, "running")
+            assert began is not None
+            points = len(began)
+            os.kill(before, signal.SIGKILL)
+            await until(lambda: not lives(before))
+            engine.supervisor.order({"do": "start"})
+            await until(lambda: served_by(False), 30.0)
+            assert [view.url for view in monitor.snapshot().engines].count(engine.url) == 1
+            kept = monitor.history.get(engine.url, "running")
+            assert kept is began
+            assert len(kept) > points
+        finally:
+            await monitor.stop()
 
 
 @pytest.fixture
