@@ -459,3 +459,40 @@ def test_hostile_text_is_shown_as_text(text: str, size: tuple[int, int], full: A
             assert len(shown) == box.width
             assert shown.isprintable()
             assert "\u0301" not in shown
+
+
+# ---------------------------------------------------------------------------------------- room and edges
+
+
+def test_advice_takes_the_lines_that_nothing_else_needs() -> None:
+    long = tuple(f"advice number {n} that says what to do about it in some detail" for n in range(6))
+    verdict = replace(scenes.kv_cache(), advice=long)
+    view = replace(scenes.sick_view(), judgement=Judgement(verdicts=(verdict,)))
+    lines = as_text(view, 160, 45).splitlines()
+    first = next(index for index, line in enumerate(lines) if "advice number 0" in line)
+    past = next(index for index, line in enumerate(lines) if "past 30 min" in line)
+    blank = [line for line in lines[first:past] if not line.strip("│ ")]
+    assert not blank  # it is cut, if it must be, only where no line is left
+    assert "advice number 3" in "".join(lines[first:past])
+
+
+def test_no_figure_stands_beside_an_edge_below_it() -> None:
+    history = History()
+    for second in range(4):
+        history.add("a", "gen_tok_s", 1000.0 + second, 1200.0)
+    assert Trends(history).latest(("a", "b"), "gen_tok_s") == 1200.0
+    reading = scenes.engine_reading(scenes.URLS[0], gen_tok_s=1200.0)
+    history = History()
+    history.add(scenes.URLS[0], "gen_tok_s", scenes.calm_view().snapshot.taken_at, 1200.0)
+    view = scenes.calm_view()
+    view = replace(
+        view,
+        trends=Trends(history),
+        snapshot=replace(
+            view.snapshot,
+            engines=(EngineView(scenes.URLS[0], Observed(reading, SourceStatus(SourceState.FRESH))),),
+        ),
+    )
+    edge = re.search(r"tok/s 1\.2k +0-(\S+?)k?[, ]", as_text(view, 160, 45))
+    assert edge
+    assert float(edge[1].rstrip("k")) * 1000 >= 1200

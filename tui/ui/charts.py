@@ -108,6 +108,12 @@ class Trends:
 
         return self._once(key, last, cut)
 
+    def latest(self, scopes: tuple[str, ...], signal: str) -> Value:
+        """The newest figure of several scopes together; None where none is known."""
+        series = [found for scope in scopes if (found := self._history.get(scope, signal)) is not None]
+        known = [value for one in series if (value := one.last()) is not None]
+        return sum(known) if known else None
+
     def joined(
         self, scopes: tuple[str, ...], signal: str, count: int, step_s: float, now: float, *, mean: bool
     ) -> tuple[Value, ...]:

@@ -69,7 +69,10 @@ def _block(view: View, chart: Chart, size: int, height: int) -> list[Line]:
     values = view.trends.joined(tuple(chart.scopes), chart.signal, 2 * size, step, view.now, mean=chart.mean)
     if chart.scale != 1.0:
         values = tuple(None if value is None else value * chart.scale for value in values)
-    top = chart.top if chart.top is not None else nice_top(values)
+    top = chart.top
+    if top is None:  # the newest figure stands beside the edge, a step before the chart has it
+        latest = view.trends.latest(tuple(chart.scopes), chart.signal)
+        top = nice_top((*values, None if latest is None else latest * chart.scale))
     name = (Span(f"{chart.name} ", "label"), figure(chart.now, hot=chart.hot, stale=chart.stale))
     for text in (f"0-{count(top)}, {elapsed(2 * size * step)}", f"0-{count(top)}", ""):
         # room for any figure, not for this one: what is shown must not change with its digits

@@ -29,13 +29,13 @@ def body(view: View, size: int, height: int) -> list[Line]:
     main = headline(view)
     if main is None:
         return [(Span(READING, "muted"),)]
-    rooms = _rooms(height)
+    for_because, for_advice, for_also = _rooms(height)
+    because = _because(main, size - LABEL, for_because)
+    also = flow(_also(view, main), size - LABEL, for_also) if for_also else []
+    spare = for_because - len(because) + for_also - len(also)  # lines that nobody needs go to the advice
+    advice = _advice(main, size - LABEL, for_advice + spare if for_advice else 0)
     found = [_headline(view, main, size)]
-    for label, content in (
-        ("because", _because(main, size - LABEL, rooms[0])),
-        ("do", _advice(main, size - LABEL, rooms[1])),
-        ("also", flow(_also(view, main), size - LABEL, rooms[2]) if rooms[2] else []),
-    ):
+    for label, content in (("because", because), ("do", advice), ("also", also)):
         found += _labelled(label, content)
     if height < 5:
         return found[:height]
