@@ -56,7 +56,7 @@ def test_no_threads_pile_up_while_nvml_hangs(tmp_path: Path, fake_nvml: FakeNvml
         before = threads(terminal)
         fake_nvml.hang(None, "*")
         terminal.wait_for(r"stuck in nvml\w+ for \d")
-        terminal.wait_for(r"stuck in nvml\w+ for ([6-9]|\d\d) s")
+        terminal.wait_for(r"stuck in nvml\w+ for ([4-9]|\d\d) s")
         assert threads(terminal) <= before + 1  # the second lane of the same source
         begun = server.count("/metrics")
         wait_for(lambda: server.count("/metrics") >= begun + 3, 20, "the engine's figures all the while")

@@ -147,3 +147,8 @@ def test_the_age_of_all_of_them_is_said_at_every_size(size: tuple[int, int]) -> 
     assert "14s old" in text
     if size != (40, 12):
         assert "stuck in nvmlDevice" in text
+
+
+def test_a_zoomed_pane_without_borders_says_its_age_too() -> None:
+    text = as_text(scenes.stale_view(full="gpus"), 50, 14)
+    assert "GPUs  31s old: stuck in" in text

@@ -76,6 +76,8 @@ def draw(
 def _full(view: View, name: PaneName, box: Box, is_framed: bool, scroll: int) -> tuple[list[Line], int]:
     """A scrolled window on a pane that fills the screen, and how far it can be scrolled."""
     size, room = (box.width - 4, box.height - 2) if is_framed else (box.width - 1, box.height)
+    heading = [_TITLES[name](view)] if not is_framed and room > 2 else []  # it says how old all of it is
+    room -= len(heading)
     body = why.body(view, size) if name == "verdict" else _BODIES[name](view, size, room)
     rest = max(0, len(body) - room)
     start = min(scroll, rest)
@@ -84,7 +86,7 @@ def _full(view: View, name: PaneName, box: Box, is_framed: bool, scroll: int) ->
         shown[-1] = (Span(f"{len(body) - start - room + 1} more lines below", "muted"),)
     if is_framed:
         return _frame(view, name, shown, box), rest
-    return [(Span(" "), *line) for line in shown], rest
+    return [(Span(" "), *line) for line in (*heading, *shown)], rest
 
 
 def _frame(view: View, name: PaneName, body: list[Line], box: Box) -> list[Line]:
