@@ -173,12 +173,31 @@ def simulated_in(namespace: str, home: Path) -> Iterator[None]:
         process.communicate(timeout=30)
 
 
-async def test_an_engine_in_another_network_namespace(tmp_path: Path, namespace: tuple[str, str]) -> None:
+async def test_a_bare_engine_one_in_another_network_and_an_orphan(
+    tmp_path: Path, namespace: tuple[str, str], fake_nvml: FakeNvml
+) -> None:
     name, address = namespace
     url = f"http://{address}:8077"
     with simulated_in(name, tmp_path):
-        await until_ready(url)
-        answer = await once(tmp_path)
-    (found,) = [row for row in answer["engines"] if row["url"] == url]
-    assert found["running"] is not None
-    assert {row["role"] for row in found["pids"]} >= {"api_server", "engine_core", "worker"}
+        async with (
+            running(tmp_path / "one.log", dialect="sglang") as bare,
+            running(tmp_path / "two.log", time_scale=0.2) as ended,
+        ):
+            os.kill(ended.pids["api"], signal.SIGKILL)
+            await until_ready(url)
+            await until(lambda: not lives(ended.pids["api"]))
+            scheduler = next(pid for title, pid in bare.pids.items() if "scheduler" in title)
+            left = ended.pids["VLLM::Worker_0"]
+            fake_nvml.processes(0, [(scheduler, 40000 * MIB)])
+            fake_nvml.processes(2, [(left, 30000 * MIB)])
+            answer = await once(tmp_path, env=fake_nvml.environment())
+    rows = {row["url"]: row for row in answer["engines"]}
+    inside, outside = rows[url], rows[bare.url]
+    assert (inside["engine"], outside["engine"]) == ("vllm", "sglang")
+    assert inside["running"] is not None
+    assert {row["role"] for row in inside["pids"]} >= {"api_server", "engine_core", "worker"}
+    assert inside["args"]["max-num-seqs"] == outside["args"]["max-running-requests"] == "64"
+    assert [(share["gpu"], share["engine_mib"]) for share in outside["memory"]["gpus"]] == [(0, 40000.0)]
+    orphans = {row["pid"]: row for row in answer["orphans"]}
+    assert orphans[left]["gpu_mem_mib"] == 30000.0
+    assert not orphans.keys() & {row["pid"] for found in rows.values() for row in found["pids"] or ()}
