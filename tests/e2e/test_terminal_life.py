@@ -96,6 +96,19 @@ def test_a_terminal_that_vanishes_without_a_signal(tmp_path: Path) -> None:
         assert ended.read_text() == "0\n"
 
 
+def test_nothing_is_written_to_stderr(tmp_path: Path, fake_nvml: FakeNvml) -> None:
+    errors = tmp_path / "stderr"
+    env = environment(tmp_path, fake_nvml.environment())
+    with Terminal(["sh", "-c", f"exec {shlex.join(command(NOBODY))} 2> {errors}"], env=env) as terminal:
+        terminal.wait_for("(?s)8x H100.*refused")
+        fake_nvml.fail(3, "nvmlDeviceGetTemperature", 15)
+        terminal.wait_for("1 lost")
+        terminal.send("q")
+        assert terminal.wait(10) == 0
+        whole(terminal)
+    assert errors.read_text() == ""
+
+
 def test_a_storm_of_sizes(tmp_path: Path) -> None:
     with serve_in_thread(vllm(healthy)) as server, start(tmp_path, server.url) as terminal:
         terminal.wait_for("serving")

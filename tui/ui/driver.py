@@ -79,7 +79,8 @@ class CellDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._outlet = _Outlet(sys.__stderr__.fileno() if sys.__stderr__ else 2)
+        # not stderr as the stock driver: whoever keeps that in a file would find the screen in it
+        self._outlet = _Outlet(sys.__stdout__.fileno() if sys.__stdout__ else 1)
         self._file = self._outlet  # type: ignore[assignment]
         self._sent = 0
         self._buffer = Buffer()

@@ -60,5 +60,5 @@ def _care_for_terminal() -> None:
     """Switch off once more what a terminal may have missed while it was being left (textual#4418)."""
     with contextlib.suppress(OSError):  # it may be gone
         # one that takes nothing would hold the program for ever
-        if os.isatty(2) and select.select([], [2], [], 0)[1]:
-            os.write(2, AFTERCARE.encode())
+        if os.isatty(1) and select.select([], [1], [], 0)[1]:
+            os.write(1, AFTERCARE.encode())
