@@ -13,7 +13,8 @@ from tui.memory.fields import Fields
 from tui.memory.model_config import shape_of
 from tui.memory.model_files import model_option, read_model
 from tui.memory.weights import assumed
-from tui.model.readings import EngineMemory, EngineReading, GpuProcess, GpuReading, GpuShare
+from tui.model.memory import EngineMemory, GpuShare
+from tui.model.readings import EngineReading, GpuProcess, GpuReading
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tests.runtime.test_monitor import A, Engine, World
 from tests.support.waiting import until
-from tui.model.readings import ContainerReading, EngineProcess, Place, ProcessTable, UnitReading
+from tui.model.places import ContainerReading, Place, UnitReading
+from tui.model.readings import EngineProcess, ProcessTable
 from tui.model.settings import Config
 from tui.model.status import SourceError
 from tui.runtime.clock import SystemClock

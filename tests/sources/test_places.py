@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tui.model.readings import ContainerReading, Place, UnitReading
+from tui.model.places import ContainerReading, Place, UnitReading
 from tui.model.status import SourceError
 from tui.sources.docker import ContainerSource
 from tui.sources.kernel.cgroup import parse

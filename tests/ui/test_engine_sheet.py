@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.ui import scenes
-from tui.model.readings import ContainerReading, EngineMemory, GpuShare, Place, UnitReading
+from tui.model.memory import EngineMemory, GpuShare
+from tui.model.places import ContainerReading, Place, UnitReading
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.ui.draw import as_text
 

@@ -9,7 +9,7 @@ from tui.memory import kv
 from tui.memory.dtypes import kv_dtype, weight_dtype
 from tui.memory.errors import ModelError
 from tui.memory.plan import Setting, kv_format, make_plan
-from tui.model.readings import EngineMemory, GpuShare
+from tui.model.memory import EngineMemory, GpuShare
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

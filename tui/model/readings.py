@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tui.model.places import Place, PublishedPort
     from tui.model.status import Reason
 
 EngineKind = Literal["vllm", "sglang", "trtllm", "triton"]
@@ -372,69 +373,6 @@ ProcessRole = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a process runs, by its cgroup."""
-
-    container_id: str | None = None
-    """64 hexadecimal digits."""
-    runtime: str | None = None
-    """``docker``, ``containerd``, ``crio`` or ``podman``, where the path names it."""
-    pod_uid: str | None = None
-    unit: str | None = None
-    """The systemd service or scope that it belongs to."""
-    user_unit: bool = False
-    """The unit is one of a user's own manager."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerReading:
-    """A container as the Docker Engine API tells of it; its environment is never read."""
-
-    container_id: str
-    name: str | None = None
-    image: str | None = None
-    state: str | None = None
-    """``running``, ``paused``, ``restarting``, ``exited`` ..."""
-    restart_policy: str | None = None
-    """``no``, ``always``, ``unless-stopped`` or ``on-failure``."""
-    restarts: int | None = None
-    mem_limit_mib: float | None = None
-    """None without a limit, and where it is not told."""
-    cpus: float | None = None
-    """As for ``mem_limit_mib``."""
-    oom_killed: bool | None = None
-    stop_timeout_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UnitReading:
-    """A systemd unit as ``systemctl show`` tells of it."""
-
-    unit: str
-    active: str | None = None
-    sub: str | None = None
-    main_pid: int | None = None
-    restart: str | None = None
-    """``no``, ``always``, ``on-failure`` ..."""
-    restarts: int | None = None
-    stop_timeout_s: float | None = None
-    """Infinite where systemd waits for ever."""
-    kill_mode: str | None = None
-    mem_limit_mib: float | None = None
-    """None without a limit, and where it is not told."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedPort:
-    """A port of this host that Docker's proxy carries into a container's network."""
-
-    host: str
-    port: int
-    container_host: str
-    container_port: int
-
-
-@dataclass(frozen=True, slots=True)
 class EngineProcess:
     """A process of this host that looks like part of an engine."""
 
@@ -478,57 +416,3 @@ class ProcessTable:
     published: tuple[PublishedPort, ...] = ()
     hidden: str = ""
     """For a person: what cannot be seen of the processes, and what would bring it."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuShare:
-    """One engine's memory on one GPU, as the driver has it."""
-
-    gpu: int
-    """Index."""
-    engine_mib: float | None = None
-    """What the engine's processes hold."""
-    rest_mib: float | None = None
-    """Of that, what is neither weights nor KV: activations, CUDA graphs, contexts. Below 0 where the
-    arithmetic gives more than is held."""
-    free_mib: float | None = None
-    total_mib: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EngineMemory:
-    """Where an engine's GPU memory went; weights and KV of one GPU, by arithmetic from the model's files."""
-
-    gpus: tuple[GpuShare, ...] = ()
-    weights_mib: float | None = None
-    kv_token_bytes: float | None = None
-    """What one token takes in the KV cache of one GPU while every window has room."""
-    kv_mib: float | None = None
-    """The pool: the tokens that the engine says it holds."""
-    kv_predicted_mib: float | None = None
-    """The pool that utilisation, weights and usual overheads leave."""
-    sequences: int | None = None
-    """How many sequences of ``sequence_tokens`` the pool holds."""
-    sequence_tokens: int | None = None
-    origin: str = ""
-    """Where the weights' size is from."""
-    why: str = ""
-    """Why the arithmetic is missing, where it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """What holds memory although nothing is served from it."""
-
-    pid: int | None
-    """None: the driver names no process for the memory."""
-    name: str | None = None
-    age_s: float | None = None
-    gpu_mem_mib: float | None = None
-    """On all GPUs; None where the driver does not tell."""
-    command: str | None = None
-    """What would end it, for a person to type: nothing here runs it. None: no command is known to."""
-    gpus: tuple[int, ...] = ()
-    """Indexes of the GPUs on which it holds memory."""
-    why: str = ""
-    """For a person: what makes it one."""

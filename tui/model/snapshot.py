@@ -10,18 +10,9 @@ from tui.model.status import Observed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tui.model.readings import (
-        ContainerReading,
-        EngineMemory,
-        EngineProcess,
-        EngineReading,
-        GpuSet,
-        HostReading,
-        Orphan,
-        Place,
-        ProbeReading,
-        UnitReading,
-    )
+    from tui.model.memory import EngineMemory, Orphan
+    from tui.model.places import ContainerReading, Place, UnitReading
+    from tui.model.readings import EngineProcess, EngineReading, GpuSet, HostReading, ProbeReading
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tui.model.history import History
-from tui.model.readings import DiskReading, EngineReading, GpuReading, HostReading, Place
+from tui.model.places import Place
+from tui.model.readings import DiskReading, EngineReading, GpuReading, HostReading
 from tui.model.status import SourceState
 from tui.verdict.live import pictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tui.model.readings import Orphan, ProbeReading
+    from tui.model.memory import Orphan
+    from tui.model.readings import ProbeReading
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.verdicts import Judgement, Verdict
 
@@ -69,6 +71,7 @@ def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
         "engines": [_engine(view, phases[view.url] or "unknown") for view in snapshot.engines],
         "probes": [_probe(probe) for view in snapshot.engines for probe in view.probes],
         "verdicts": [verdict(v) for v in judgement.verdicts],
+        "processes_hidden": snapshot.hidden or None,
         "orphans": [_orphan(orphan) for orphan in snapshot.orphans or ()],
         "findings": [dataclasses.asdict(finding) for finding in judgement.findings],
     }

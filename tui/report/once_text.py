@@ -101,13 +101,14 @@ def _gpu(gpu: GpuReading) -> list[str]:
 
 
 def _engines(snapshot: HostSnapshot) -> list[str]:
+    hidden = [f"  {snapshot.hidden}"] if snapshot.hidden else []
     if not snapshot.engines:
-        return ["engines: none found on this host; name one: infertop once http://HOST:PORT"]
+        return ["engines: none found on this host; name one: infertop once http://HOST:PORT", *hidden]
     rows = [
         ["engine", "model", "run", "wait", "kv %", "hit %", "ttft p95", "itl p95", "tok/s", "req/s", "state"]
     ]
     rows += [_engine(view) for view in snapshot.engines]
-    return [*table(rows, left=2), *(line for view in snapshot.engines for line in _below(view))]
+    return [*table(rows, left=2), *(line for view in snapshot.engines for line in _below(view)), *hidden]
 
 
 def _engine(view: EngineView) -> list[str]:

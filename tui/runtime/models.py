@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tui.memory.breakdown import breakdown
 from tui.memory.model_files import ModelFiles, model_option
 from tui.sources import offloop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
+
+    from tui.model.memory import EngineMemory
+    from tui.model.readings import GpuReading
+    from tui.model.snapshot import EngineView
 
 READING_S: Final = 10.0
 """A model lies on network storage as often as not, and that may hang: then its arithmetic is missing."""
@@ -41,9 +47,15 @@ class ModelWatch:
         self._known.pop(url, None)
         self._spawn(self._look(url, key, dict(args)))
 
-    def get(self, url: str) -> ModelFiles:
-        """What is known by now."""
-        return self._known.get(url, ModelFiles())
+    def memory(self, view: EngineView, gpus: tuple[GpuReading, ...]) -> EngineMemory | None:
+        """Where the memory of an engine went, by what is known by now; None without its processes."""
+        if not view.processes:
+            return None
+        files = self._known.get(view.url, ModelFiles())
+        options = {**view.defaults, **view.args}
+        pids = {process.pid for process in view.processes}
+        found = breakdown(view.engine.reading, options, pids, gpus, files.shape, files.weights)
+        return replace(found, why=found.why or files.why)
 
     @property
     def settled(self) -> bool:

@@ -7,7 +7,6 @@ import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tui.memory.breakdown import breakdown
 from tui.model.history import History
 from tui.model.settings import EngineTarget
 from tui.model.snapshot import HostSnapshot
@@ -30,16 +29,8 @@ from tui.verdict.judge import Judge, judge_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from tui.model.readings import (
-        EngineMemory,
-        EngineProcess,
-        GpuReading,
-        GpuSet,
-        HostReading,
-        ProcessTable,
-    )
+    from tui.model.readings import EngineProcess, GpuSet, HostReading, ProcessTable
     from tui.model.settings import Config
-    from tui.model.snapshot import EngineView
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
 
@@ -285,15 +276,6 @@ class Monitor:
         ]
         return min(poller.attempts for poller in pollers)
 
-    def _memory(self, view: EngineView, cards: tuple[GpuReading, ...]) -> EngineMemory | None:
-        if not view.processes:
-            return None
-        files = self._models.get(view.url)
-        options = {**view.defaults, **view.args}
-        pids = {process.pid for process in view.processes}
-        found = breakdown(view.engine.reading, options, pids, cards, files.shape, files.weights)
-        return replace(found, why=found.why or files.why)
-
     def _take(self) -> HostSnapshot:
         now = self._clock.monotonic()
         table = self.processes.observed(now)
@@ -316,7 +298,7 @@ class Monitor:
                     place=place,
                     container=self._places.container(place, now),
                     unit=self._places.unit(place, now),
-                    memory=self._memory(view, cards),
+                    memory=self._models.memory(view, cards),
                 )
             )
         return HostSnapshot(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tui.model.readings import Orphan
+from tui.model.memory import Orphan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Coroutine
 
-    from tui.model.readings import ContainerReading, Place, UnitReading
+    from tui.model.places import ContainerReading, Place, UnitReading
     from tui.runtime.clock import Clock
     from tui.sources.base import AsyncSource
 

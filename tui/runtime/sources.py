@@ -9,16 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tui.memory.model_files import ModelFiles
-    from tui.model.readings import (
-        ContainerReading,
-        EngineKind,
-        EngineReading,
-        GpuSet,
-        HostReading,
-        ProbeReading,
-        ProcessTable,
-        UnitReading,
-    )
+    from tui.model.places import ContainerReading, UnitReading
+    from tui.model.readings import EngineKind, EngineReading, GpuSet, HostReading, ProbeReading, ProcessTable
     from tui.model.settings import EngineTarget
     from tui.sources.base import AsyncSource, BlockingSource
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading, Place, ProbeReading
+    from tui.model.places import Place
+    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading, ProbeReading
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tui.model.readings import PublishedPort
+from tui.model.places import PublishedPort
 from tui.model.text import clean
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from tui.model.readings import ContainerReading
+from tui.model.places import ContainerReading
 from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources.http import HttpTarget

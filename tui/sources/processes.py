@@ -33,7 +33,7 @@ from tui.sources.recognition import HTTP_ROLES, Identity, by_command, by_title, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tui.model.readings import Place, PublishedPort
+    from tui.model.places import Place, PublishedPort
     from tui.sources.kernel.visibility import Visibility
 
 __all__ = ["ProcessSource", "command_args", "is_local", "tree_of"]

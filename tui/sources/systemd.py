@@ -10,7 +10,7 @@ import subprocess
 import threading
 from typing import Final
 
-from tui.model.readings import UnitReading
+from tui.model.places import UnitReading
 from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources import offloop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tui.model.readings import Place
+from tui.model.places import Place
 from tui.model.text import clean
 from tui.sources.kernel.procfs import read_start
 
