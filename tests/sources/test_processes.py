@@ -462,5 +462,7 @@ def test_what_cannot_be_seen_of_another_users_engine_is_said(
     monkeypatch.setattr("tui.sources.http_socket.link", refused)
     other = EngineHost(host.tree.proc.parent / "other")
     other.vllm()
+    assert other.read().hidden == ""  # found all the same, by its port and its owner
+    other.tree.close(7)
     assert "pid 100" in other.read().hidden
     assert "run as root" in other.read().hidden

@@ -123,7 +123,7 @@ class ProcessSource:
         sight = self._sight
         if sight is not None and not sight.complete:
             return f"{sight.why}: {sight.enable}"
-        closed = [str(row.pid) for row in rows if row.closed]
+        closed = [str(row.pid) for row in rows if row.closed and not row.listening]
         if not closed:
             return ""
         pids = ", ".join(closed[:4])
