@@ -251,7 +251,7 @@ class ProcessSource:
         return seen.options
 
     def _orphans(self, found: dict[int, Identity]) -> frozenset[int]:
-        """Parts of engines that a reaper has taken over, and what is below them.
+        """Parts of engines that a reaper has taken over, and their parts.
 
         API servers that outlived their launcher serve on, from cores that have lost it too.
         """
@@ -273,7 +273,10 @@ class ProcessSource:
             and self._seen[pid].ppid not in found
             and is_reaper(self._proc, self._seen[pid].ppid, self._comm(self._seen[pid].ppid))
         }
-        return frozenset(pid for pid in found if pid in left or self._below(pid, left, found))
+        # their helpers without a title end with them, and hold nothing
+        return frozenset(
+            pid for pid in found if pid in left or (found[pid].titled and self._below(pid, left, found))
+        )
 
     def _place(self, pid: int) -> Place | None:
         seen = self._seen[pid]
