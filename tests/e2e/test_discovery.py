@@ -19,6 +19,7 @@ from tests.demo.running import lives, running, until, until_ready
 from tests.support.model_dirs import config, write_config
 from tests.support.program import environment, run
 from tui.commands.setup import real_sources
+from tui.demo.control import ControlError
 from tui.model.settings import Config
 from tui.runtime.clock import SystemClock
 from tui.runtime.monitor import Monitor
@@ -105,6 +106,13 @@ async def test_a_restarted_engine_keeps_its_row_and_its_history(tmp_path: Path) 
                 and ((view.processes[0].pid == before) is known)
             )
 
+        def started() -> bool:
+            try:
+                engine.supervisor.order({"do": "start"})
+            except ControlError:
+                return False  # it has not noticed the end yet
+            return True
+
         before = engine.pids["api"]
         await monitor.start()
         try:
@@ -114,7 +122,7 @@ async def test_a_restarted_engine_keeps_its_row_and_its_history(tmp_path: Path) 
             points = len(began)
             os.kill(before, signal.SIGKILL)
             await until(lambda: not lives(before))
-            engine.supervisor.order({"do": "start"})
+            await until(started)
             await until(lambda: served_by(False), 30.0)
             assert [view.url for view in monitor.snapshot().engines].count(engine.url) == 1
             kept = monitor.history.get(engine.url, "running")

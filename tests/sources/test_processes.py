@@ -468,3 +468,14 @@ def test_what_cannot_be_seen_of_another_users_engine_is_said(
     other.tree.close(7)
     assert "pid 100" in other.read().hidden
     assert "run as root" in other.read().hidden
+
+
+def test_no_secret_of_a_command_line_is_kept(host: EngineHost) -> None:
+    host.vllm()
+    host.tree.process(100, comm="vllm", argv=[*VLLM, "--api-key", "planted"], inodes=[7], start=2000)
+    host.tree.process(200, comm="redis", argv=["redis", "--requirepass", "planted"])
+    host.tree.process(300, argv=["python3", "job.py", "--hf-token=planted"])
+    table = host.read()
+    assert "planted" not in repr(table)
+    assert "planted" not in repr(vars(host.source))
+    assert "--api-key" in table.processes[0].cmdline

@@ -54,7 +54,6 @@ class _Seen:
     identity: Identity | None = None
     script: bool = False
     arguments: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
     rests_until: float = 0.0
     ppid: int = 0
@@ -179,12 +178,15 @@ class ProcessSource:
         path = f"{self._proc}/{pid}/cmdline"
         self.doing = f"reading {path}"  # waits for the process's memory lock: it may take for ever
         try:
-            seen.arguments = split(read_start(path, _CMDLINE_MAX))
+            arguments = split(read_start(path, _CMDLINE_MAX))
         except OSError:
-            seen.arguments = ()  # it has ended since its stat was read, or is hidden
-        seen.identity = by_title(_text(seen.comm), seen.arguments) or by_command(seen.arguments)
-        seen.script = runs_a_script(seen.arguments)
-        seen.published = published_port(seen.arguments)
+            arguments = ()  # it has ended since its stat was read, or is hidden
+        seen.identity = by_title(_text(seen.comm), arguments) or by_command(arguments)
+        seen.script = runs_a_script(arguments)
+        seen.published = published_port(arguments)
+        # no secret is kept, and of what can be no part of an engine only the program
+        whole = seen.identity is not None or seen.script or (arguments and "python" in arguments[0])
+        seen.arguments = redact(arguments if whole else arguments[:1])
 
     def _identify(self) -> dict[int, Identity]:
         """Every engine process: recognised by itself, or a descendant or the parent of one that was."""
@@ -301,8 +303,6 @@ class ProcessSource:
     ) -> EngineProcess:
         seen = self._seen[pid]
         titled = identity.titled
-        if not titled and not seen.shown:
-            seen.shown = redact(seen.arguments)
         return EngineProcess(
             pid=pid,
             ppid=seen.ppid,
@@ -314,7 +314,7 @@ class ProcessSource:
             host=None if socket is None else socket.host,
             listening=socket is not None and socket.listening,
             zombie=seen.zombie,
-            cmdline=() if titled else seen.shown,
+            cmdline=() if titled else seen.arguments,
             title=clean(seen.arguments[0], 64) if titled and seen.arguments else "",
             other_network=socket is not None and socket.other_network,
             orphan=pid in orphans,
