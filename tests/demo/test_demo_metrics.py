@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -147,6 +148,21 @@ def test_sglang_moves_request_counters_only_at_the_end_and_gauges_now_and_then()
     assert 1 <= published <= 6
     assert after["sglang:gen_throughput"] > 0 and after["sglang:num_running_reqs"] == 0
     assert "sglang:num_aborted_requests_total" not in after
+
+
+def test_sglang_snapshot_keeps_its_time_until_the_next_one() -> None:
+    metrics, done = _played("sglang")
+    assert isinstance(metrics, SglangMetrics)
+
+    def taken() -> float:
+        load = metrics.loads(core_only=True)["loads"][0]
+        return float(load["timestamp"])
+
+    # asked again and again in a hang it must not move at all: that would be a step
+    assert len({taken() for _ in range(200)}) == 1
+    before, last = taken(), done.updates[-1]
+    metrics.apply(dataclasses.replace(last, at_s=last.at_s + 3.0), lambda _request_id: True)
+    assert taken() - before == pytest.approx(3.0, abs=0.5)
 
 
 def test_numbers_are_written_as_prometheus_client_does() -> None:

@@ -60,6 +60,7 @@ class SglangMetrics:
             name: Histogram(f"sglang:{name}", bounds, text) for name, (bounds, text) in _HISTOGRAMS.items()
         }
         self._latest = Update()
+        self._taken_s: float | None = None  # wall clock of the latest update
         self._published = Update()
         self._gen_throughput = 0.0
         self._hit_rate = 0.0
@@ -72,6 +73,9 @@ class SglangMetrics:
         """Take in what the scheduler did; ``streaming`` tells a request's kind."""
         if self._latest.totals.steps == update.totals.steps and update.gauges.running == 0:
             self._idle_s += update.at_s - self._latest.at_s if self._latest.at_s else 0.0
+        if update.at_s != self._latest.at_s:
+            # once for each: converted again at every question it would move by the clocks' jitter in a hang
+            self._taken_s = time.time() - (time.monotonic() - update.at_s)
         self._latest = update
         for _, new, cached in update.batches:
             self._hit_rate = cached / (new + cached)
@@ -190,9 +194,8 @@ class SglangMetrics:
     def loads(self, *, core_only: bool) -> dict[str, Any]:
         """The answer of ``/v1/loads``: the scheduler's last snapshot, with the time it was taken."""
         gauges, totals = self._latest.gauges, self._latest.totals
-        taken_s = time.time() - (time.monotonic() - self._latest.at_s) if self._latest.at_s else time.time()
         load: dict[str, Any] = {
-            "timestamp": taken_s,
+            "timestamp": time.time() if self._taken_s is None else self._taken_s,
             "dp_rank": 0,
             "num_running_reqs": gauges.running,
             "num_waiting_reqs": gauges.waiting,
