@@ -82,11 +82,6 @@ class Scheduler:
         """Requests running or waiting."""
         return len(self._by_id)
 
-    @property
-    def stepping(self) -> bool:
-        """Between ``begin_step`` and ``end_step``."""
-        return self._begun_s is not None
-
     def submit(self, request: Request, now: float) -> None:
         """Queue a request."""
         request.queued_s = now

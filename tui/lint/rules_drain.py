@@ -19,7 +19,6 @@ EXIT_S = 6.0
 """A real vLLM needed 5.6 s from its last request to its exit."""
 REMOVAL_S = 5.0
 """Until proxies in a cluster have dropped an endpoint, where it was not measured."""
-REMOVAL_MARGIN_S = 2.0
 LONG_GRACE_S = 60.0
 READINESS_LATE_S = 2.0
 
