@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,15 +39,24 @@ async def test_the_reader_misses_nothing_that_the_real_one_has(tmp_path: Path, d
         clients = [asyncio.create_task(complete(engine.url, 3000)) for _ in range(6)]
         await until(lambda: engine.supervisor.load.waiting == 2)
         source = EngineSource(EngineTarget(url=engine.url))
-        await source.read()
-        await asyncio.sleep(1.0)
-        reading = await source.read()
+        reading = await _settled(source)
         await source.close()
         _holds(reading, wanted, dialect)
         await _processes(engine.url, dialect, engine.pids)
         for client in clients:
             client.cancel()
         await asyncio.gather(*clients, return_exceptions=True)
+
+
+async def _settled(source: EngineSource) -> EngineReading:
+    """A reading of all six clients over a second at least: SGLang's gauges are some steps behind."""
+    ends_s = time.monotonic() + 20.0
+    while True:
+        reading = await source.read()
+        full = (reading.running, reading.waiting) == (4, 2)
+        if (full and (reading.window_s or 0.0) >= 1.0) or time.monotonic() > ends_s:
+            return reading
+        await asyncio.sleep(0.1)
 
 
 def _holds(reading: EngineReading, wanted: EngineReading, dialect: str) -> None:

@@ -67,7 +67,7 @@ async def test_ends_as_captured(tmp_path: Path) -> None:
             ),
             _compare(
                 tmp_path, "kill9-main", lambda e: order(e, "kill", "api"), time_scale=0.2, tokens=_LONG,
-                exits_within_s=2.0, exit_code="rc=-9", left=set(),
+                watch_s=1.5, exits_within_s=2.0, exit_code="rc=-9", left=set(),
             ),
         )
     )  # fmt: skip

@@ -495,3 +495,10 @@ def test_what_cannot_be_read_says_what_to_do(reason: Any, said: str) -> None:
     assert said in verdict.advice[0]
     finding = judged(made.snapshot(view)).findings
     assert any(":8000" in f.text for f in finding)
+
+
+def test_a_short_queue_before_a_quick_first_token_is_no_limit_of_unknown_seats() -> None:
+    batching = made.reading(running=24.0, waiting=8.0, max_num_seqs=None, queue_p95_s=None, ttft_p95_s=0.24)
+    assert verdict_of(made.view(batching)).verdict in ("healthy", "unknown")
+    queueing = made.reading(running=24.0, waiting=80.0, max_num_seqs=None, queue_p95_s=None, ttft_p95_s=0.24)
+    assert verdict_of(made.view(queueing)).verdict == "scheduler_limit"

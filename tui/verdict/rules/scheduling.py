@@ -42,6 +42,8 @@ def scheduler_limit(s: Signals) -> Outcome:
     elsewhere = s.gpu_working() or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct or s.front_full
     if elsewhere or kv_free is False or not s.many_waiting:
         return quiet(*shown)
+    if s.seats is None and s.well_inside and s.waiting < s.running:
+        return quiet(*shown, worst)  # a short queue before a quick first token is how a busy engine batches
     if s.seats is None:
         known = kv_free is True and s.gpus.sm_max is not None
         return fires(2 if known else 1, *shown, worst, missing=("max_num_seqs",))
