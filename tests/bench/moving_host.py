@@ -28,6 +28,8 @@ class MovingEngine:
     """A vLLM exposition of real size (a capture) in which running, waiting, KV and the counters move."""
 
     def __init__(self, seed: int) -> None:
+        self.port = 0
+        """Where it is served."""
         self._random = random.Random(seed)
         self._body = captures.text("vllm-0.32/metrics-load.txt")
         self.shown: list[tuple[float, dict[str, float]]] = []

@@ -64,7 +64,11 @@ class Reader:
     def _engines(self, lines: list[str], since: float) -> None:
         at, heads = _heads(lines, r"engine\s+state\s+run\s")
         for number, engine in enumerate(self.host.engines):
-            row = lines[at + 1 + number]
+            # the most urgent engine stands first: rows change places
+            row = next((line for line in lines[at + 1 : at + 4] if f":{engine.port} " in line), None)
+            if row is None:
+                self.wrong.append(f"engine {number} is not on the screen")
+                continue
             for head, name, scale in (("run", "running", 1), ("wait", "waiting", 1), ("kv%", "kv", 100)):
                 shown = self.host.shown_since(since, engine.shown)
                 allowed = {f"{values[name] * scale:.0f}" for values in shown}
@@ -107,10 +111,9 @@ def results() -> Iterator[Row]:
                 serve_in_thread(vllm(engines[0].reply)) as first,
                 serve_in_thread(vllm(engines[1].reply)) as second,
             ):
-                urls = sorted([first.url, second.url], key=lambda url: int(url.rpartition(":")[2]))
-                if urls[0] != first.url:
-                    host.engines.reverse()
-                yield from _measure(host, home, urls)
+                for engine, server in zip(engines, (first, second), strict=True):
+                    engine.port = server.port
+                yield from _measure(host, home, [first.url, second.url])
         finally:
             host.stop()
 
