@@ -496,3 +496,8 @@ def test_no_figure_stands_beside_an_edge_below_it() -> None:
     edge = re.search(r"tok/s 1\.2k +0-(\S+?)k?[, ]", as_text(view, 160, 45))
     assert edge
     assert float(edge[1].rstrip("k")) * 1000 >= 1200
+
+
+@pytest.mark.parametrize("size", [(160, 45), (120, 40), (80, 24)])
+def test_a_screen_without_engine_offers_the_demo_whatever_its_size(size: tuple[int, int]) -> None:
+    assert "x  a demo" in as_text(scenes.bare_view(), *size)

@@ -83,7 +83,11 @@ def _nothing(view: View, size: int) -> list[Line]:
     together = lines[0]
     for line in lines[1:]:
         together = (*together, gap, *line)
-    return [together] if width(together) <= size else [fit(line, size) for line in lines]
+    if width(together) <= size:
+        return [together]
+    # the pane may have a single line: the offer must be on it
+    first = (*lines[0], gap, *lines[-1])
+    return [fit(line, size) for line in (first, *lines[1:-1])]
 
 
 def _table(chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int) -> list[Line]:
