@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tests.demo.running import Running
+
 _KEY = "authorization: Bearer secret\r\n"
 
 
@@ -92,12 +94,16 @@ async def test_vllm_completions(tmp_path: Path) -> None:
         assert natural["choices"][0]["finish_reason"] == "stop"
         # slow from here on: the requests that fill the queue must outlast a busy machine's pauses
         engine.supervisor.order({"do": "set", "decode_step_s": 0.1})
-        await _admission_limit(url)
+        await _admission_limit(engine)
 
 
-async def _admission_limit(url: str) -> None:
+async def _admission_limit(engine: Running) -> None:
     """Refused with 503; a stream says 200 and carries the error."""
+    url = engine.url
     busy = [asyncio.create_task(complete(url, 3000)) for _ in range(3)]
+    await until(
+        lambda: engine.supervisor.load.running == 3
+    )  # else one of ours takes the place of one of them
 
     for _ in range(500):
         if (await ask(url, "/v1/completions", {"prompt": "x", "max_tokens": 2})).result == "503":
