@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tui.config.state import state_dir
 from tui.model.text import clean
 from tui.model.units import seconds
 from tui.sources.kernel.pci import AMD, INTEL, NVIDIA, PCI_DEVICES, pci_gpus
@@ -48,24 +49,14 @@ class Places:
 
 def places_of_this_host() -> Places:
     """The usual places, as the environment has them."""
-    home = _state_home()
+    home = state_dir()
     return Places(
         pci=os.environ.get(PCI_VARIABLE) or PCI_DEVICES,
-        state=None if home is None else home / "infertop" / "expected-gpus.json",
+        state=None if home is None else home / "expected-gpus.json",
         contained=in_own_namespace("/proc")
         or "KUBERNETES_SERVICE_HOST" in os.environ
         or any(Path(mark).exists() for mark in _CONTAINER_MARKS),
     )
-
-
-def _state_home() -> Path | None:
-    base = os.environ.get("XDG_STATE_HOME", "")
-    if base.startswith("/"):
-        return Path(base)
-    try:
-        return Path("~/.local/state").expanduser()
-    except RuntimeError:  # no $HOME, and a user without an entry in passwd
-        return None
 
 
 class Absent(NamedTuple):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from tui.config.state import read_json, write_json
 from tui.model.text import clean
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _SCHEMA = 1
-_LIMIT = 1 << 20
 
 
 class Remembered(NamedTuple):
@@ -35,11 +33,7 @@ def read(path: Path, host: str) -> dict[str, Remembered]:
         OSError: it cannot be read.
         ValueError: it is not what ``write`` writes.
     """
-    try:
-        with path.open("rb") as file:
-            data = json.loads(file.read(_LIMIT))
-    except FileNotFoundError:
-        return {}
+    data = read_json(path)
     if not isinstance(data, dict) or data.get("schema") != _SCHEMA or data.get("host") != host:
         return {}
     cards = (_card(entry) for entry in data.get("gpus") or ())
@@ -52,18 +46,8 @@ def write(path: Path, host: str, cards: dict[str, Remembered]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     entries = [card._asdict() for card in sorted(cards.values())]
-    text = json.dumps({"schema": _SCHEMA, "host": host, "gpus": entries}, indent=1)
-    handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(f"{text}\n")
-        Path(fresh).replace(path)
-    except OSError:
-        with suppress(OSError):
-            Path(fresh).unlink()
-        raise
+    write_json(path, {"schema": _SCHEMA, "host": host, "gpus": entries})
 
 
 def _card(entry: object) -> Remembered | None:
