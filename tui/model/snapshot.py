@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
     from tui.model.memory import EngineMemory, Orphan
     from tui.model.places import ContainerReading, Place, UnitReading
-    from tui.model.readings import EngineProcess, EngineReading, GpuSet, HostReading, ProbeReading
+    from tui.model.readings import (
+        EngineProcess,
+        EngineReading,
+        GpuSet,
+        HostReading,
+        ProbeKind,
+        ProbeReading,
+    )
+    from tui.model.settings import ProbeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,10 @@ class EngineView:
     url: str
     engine: Observed[EngineReading] = Observed()
     probes: tuple[ProbeReading, ...] = ()
+    probe_specs: Mapping[ProbeKind, ProbeSpec] = field(default_factory=dict)
+    """The probes in force by kind, paths filled in; empty until the engine's kind is known."""
+    probe_origin: str = ""
+    """For a person: where these settings come from, e.g. ``vllm's defaults`` or ``pod.yaml:12``."""
     local: bool = False
     """The URL is an address of this host, so that absence from the process table means something."""
     processes: tuple[EngineProcess, ...] | None = None
