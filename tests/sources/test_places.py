@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import json
 import os
 import stat
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tui.model.places import ContainerReading, Place, UnitReading
+from tui.model.places import ContainerReading, Healthcheck, Place, UnitReading
 from tui.model.status import SourceError
 from tui.sources.docker import ContainerSource
 from tui.sources.kernel.cgroup import parse
@@ -57,8 +58,27 @@ def test_the_path_of_a_control_group_names_the_place(text: str, place: Place) ->
 INSPECTED = {
     "Name": "/llm\x1b[31m",
     "RestartCount": 3,
-    "State": {"Status": "running", "OOMKilled": False},
-    "Config": {"Image": "vllm/vllm-openai:v0.32.0", "Env": ["HF_TOKEN=planted"], "StopTimeout": 120},
+    "State": {
+        "Status": "running",
+        "Running": True,
+        "OOMKilled": False,
+        "ExitCode": 0,
+        "Error": "",
+        "StartedAt": "2026-05-04T10:00:00.123456789Z",
+        "FinishedAt": "2026-05-04T09:59:58+00:00",
+        "Health": {"Status": "unhealthy", "FailingStreak": 4},
+    },
+    "Config": {
+        "Image": "vllm/vllm-openai:v0.32.0",
+        "Env": ["HF_TOKEN=planted"],
+        "StopTimeout": 120,
+        "Healthcheck": {
+            "Test": ["CMD-SHELL", "curl -fH 'Authorization: Bearer planted' localhost:8000/health"],
+            "Interval": 10_000_000_000,
+            "Timeout": 0,
+            "StartPeriod": 600_000_000_000,
+        },
+    },
     "HostConfig": {
         "Memory": 64 << 30,
         "NanoCpus": 0,
@@ -67,6 +87,9 @@ INSPECTED = {
         "RestartPolicy": {"Name": "unless-stopped"},
     },
 }
+
+
+STARTED = dt.datetime(2026, 5, 4, 9, 59, 58, tzinfo=dt.timezone.utc).timestamp()
 
 
 @contextlib.asynccontextmanager
@@ -111,8 +134,43 @@ async def test_a_container_and_the_only_call_that_is_made(tmp_path: Path) -> Non
         cpus=8.0,
         oom_killed=False,
         stop_timeout_s=120.0,
+        healthcheck=Healthcheck(
+            ("CMD-SHELL", "curl -fH 'Authorization: ***' localhost:8000/health"), 10.0, 30.0, 3, 600.0
+        ),
+        health="unhealthy",
+        started_at=STARTED + 2 + 0.123456789,
+        finished_at=STARTED,
     )
     assert "planted" not in repr(found)
+
+
+async def test_how_a_container_ended(tmp_path: Path) -> None:
+    state = {
+        "Status": "exited",
+        "Running": False,
+        "OOMKilled": True,
+        "ExitCode": 137,
+        "Error": "exec: --api-key=planted:\x1b[2J not found",
+        "StartedAt": "2026-05-04T09:00:00Z",
+        "FinishedAt": "2026-05-04T09:59:58Z",
+    }
+    config = {"Healthcheck": {"Test": ["NONE"]}}
+    async with engine_api(tmp_path / "d.sock", 200, json.dumps({"State": state, "Config": config}).encode()):
+        found = await look(tmp_path / "d.sock")
+    assert (found.state, found.oom_killed, found.exit_code) == ("exited", True, 137)
+    assert found.finished_at == STARTED
+    assert (found.health, found.healthcheck) == (None, None)
+    assert found.error is not None
+    assert "exec:" in found.error
+    assert "planted" not in found.error
+    assert "\x1b" not in found.error
+
+
+async def test_a_container_that_never_ran_has_not_ended(tmp_path: Path) -> None:
+    never = "0001-01-01T00:00:00Z"
+    state = {"Status": "created", "ExitCode": 0, "StartedAt": never, "FinishedAt": never}
+    async with engine_api(tmp_path / "d.sock", 200, json.dumps({"State": state}).encode()):
+        assert await look(tmp_path / "d.sock") == ContainerReading(ID, state="created")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +184,15 @@ async def test_what_the_api_refuses(tmp_path: Path, status: int, body: bytes, re
     assert error.value.reason == reason
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"State": 3, "HostConfig": {"Memory": "x", "CpuQuota": true}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"State": 3, "HostConfig": {"Memory": "x", "CpuQuota": true}}',
+        b'{"RestartCount": 1%s, "State": {"FinishedAt": "2026-99-99T00:00:00Z"}}' % (b"0" * 400),
+        b'{"Config": {"Healthcheck": {"Test": ["CMD", 7]}}, "State": {"StartedAt": "soon"}}',
+    ],
+)
 async def test_what_is_not_told_is_unknown(tmp_path: Path, body: bytes) -> None:
     async with engine_api(tmp_path / "d.sock", 200, body):
         assert await look(tmp_path / "d.sock") == ContainerReading(ID)

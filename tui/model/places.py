@@ -21,6 +21,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Healthcheck:
+    """A container's own health check, with Docker's defaults where it does not say."""
+
+    test: tuple[str, ...]
+    """``CMD`` and its words, or ``CMD-SHELL`` and one line; secrets hidden."""
+    interval_s: float = 30.0
+    timeout_s: float = 30.0
+    retries: int = 3
+    """Failures in a row that make it unhealthy."""
+    start_period_s: float = 0.0
+    """Failures within it after the start do not count."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerReading:
     """A container as the Docker Engine API tells of it; its environment is never read."""
 
@@ -37,7 +51,20 @@ class ContainerReading:
     cpus: float | None = None
     """As for ``mem_limit_mib``."""
     oom_killed: bool | None = None
+    """Its last end was the kernel's, for memory."""
     stop_timeout_s: float | None = None
+    healthcheck: Healthcheck | None = None
+    """None without one, where it is switched off, and where it is not told."""
+    health: str | None = None
+    """``starting``, ``healthy`` or ``unhealthy``; None without a health check."""
+    started_at: float | None = None
+    """Of its last start, in seconds since 1970; None where it never started."""
+    finished_at: float | None = None
+    """Of its last end, as ``started_at``; before that where it runs again."""
+    exit_code: int | None = None
+    """Of its last end, 0-255; None while it runs and before it ever ended."""
+    error: str | None = None
+    """Why Docker could not start it, in Docker's words."""
 
 
 @dataclass(frozen=True, slots=True)

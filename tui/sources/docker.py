@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
-from tui.model.places import ContainerReading
+from tui.model.places import ContainerReading, Healthcheck
 from tui.model.status import SourceError
 from tui.model.text import clean
+from tui.sources.command_line import redact
 from tui.sources.http import HttpTarget
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 SOCKET = "/var/run/docker.sock"
 DEADLINE_S = 3.0
+_MOST_WORDS = 32
+"""Of a health check's command."""
 _MIB = 1024.0 * 1024.0
 
 
@@ -64,7 +69,8 @@ def _reading(container_id: str, found: Mapping[str, Any]) -> ContainerReading:
     host, config, state = (_part(found, name) for name in ("HostConfig", "Config", "State"))
     nano, quota, period = (_number(host, name) for name in ("NanoCpus", "CpuQuota", "CpuPeriod"))
     memory = _number(host, "Memory")
-    oom = state.get("OOMKilled")
+    oom, ended = state.get("OOMKilled"), _instant(state, "FinishedAt")
+    code = _number(state, "ExitCode") if ended and state.get("Running") is not True else None
     return ContainerReading(
         container_id=container_id,
         name=(_text(found, "Name") or "").lstrip("/") or None,
@@ -76,7 +82,46 @@ def _reading(container_id: str, found: Mapping[str, Any]) -> ContainerReading:
         cpus=nano / 1e9 if nano else quota / (period or 100_000.0) if quota and quota > 0 else None,
         oom_killed=oom if isinstance(oom, bool) else None,
         stop_timeout_s=_number(config, "StopTimeout"),
+        healthcheck=_healthcheck(_part(config, "Healthcheck")),
+        health=health if (health := _text(_part(state, "Health"), "Status")) != "none" else None,
+        started_at=_instant(state, "StartedAt"),
+        finished_at=ended,
+        exit_code=None if code is None else int(code),
+        error=redact([error])[0] if (error := _text(state, "Error")) else None,
     )
+
+
+def _healthcheck(found: Mapping[str, Any]) -> Healthcheck | None:
+    test = found.get("Test")
+    if not isinstance(test, list) or len(test) < 2 or not all(isinstance(word, str) for word in test):
+        return None  # none, or ["NONE"], which switches off that of the image
+
+    def seconds(name: str, default: float) -> float:
+        return nano / 1e9 if (nano := _number(found, name)) and nano > 0 else default
+
+    retries = _number(found, "Retries")
+    return Healthcheck(
+        test=redact(test[:_MOST_WORDS]),
+        interval_s=seconds("Interval", 30.0),
+        timeout_s=seconds("Timeout", 30.0),
+        retries=int(retries) if retries and retries >= 1 else 3,
+        start_period_s=seconds("StartPeriod", 0.0),
+    )
+
+
+def _instant(fields: Mapping[str, Any], name: str) -> float | None:
+    """An RFC 3339 instant; Docker's year 1 means that it never happened."""
+    found = re.match(
+        r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$", _text(fields, name) or ""
+    )
+    if found is None or found[1] < "1970":
+        return None
+    try:
+        # nanoseconds are more than fromisoformat takes before Python 3.11
+        whole = dt.datetime.fromisoformat(found[1] + found[3].replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return whole.timestamp() + float(found[2] or 0)
 
 
 def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -91,6 +136,9 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
 
 def _number(fields: Mapping[str, Any], name: str) -> float | None:
     value = fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < math.inf:
         return None
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # JSON bounds no integer
+        return None
