@@ -1,1 +1,1 @@
-"""Drain and restart tests: the only part of the program that acts on a process, and only when it was asked to."""
+"""Drain and restart tests: the only part that acts on a process, and only when asked to."""

@@ -1,4 +1,4 @@
-"""What a drain or restart test would do, as data: shown before, confirmed, logged, and carried out as it stands.
+"""What a drain or restart test would do, as data: shown, confirmed, logged and carried out as it stands.
 
 A plan holds no secret: command lines are redacted, and tokens reach the test process by another way.
 """
@@ -119,7 +119,7 @@ class Plan:
     start: Start
     grace_s: float
     grace_from: str
-    """Where the grace period came from: ``[actions] grace_s``, ``TimeoutStopSec of vllm.service``, ``--grace`` ..."""
+    """Where the grace period came from: ``[actions] grace_s``, ``--grace``, a unit's ``TimeoutStopSec`` ..."""
     readiness: ReadinessProbe
     traffic: Traffic = Traffic()
     kill_after_grace: bool = False

@@ -1,8 +1,8 @@
 """Where tests live on disk, and the event file between a test's process and whoever watches it.
 
-``runs/<id>/`` below the state directory holds one running or ended test: ``plan.json`` (written by who starts
-it), ``events.jsonl`` (appended by the test process alone, a JSON object a line), ``cancel`` (its existence asks
-the test to end). Finished reports lie in ``tests/<id>.json`` and ``tests/<id>.md``.
+``runs/<id>/`` below the state directory holds one running or ended test: ``plan.json`` (written by who
+starts it), ``events.jsonl`` (appended by the test process alone, a JSON object a line), ``cancel`` (its
+existence asks the test to end). Finished reports lie in ``tests/<id>.json`` and ``tests/<id>.md``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,20 @@ from tui.config.state import read_json, state_dir, write_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-EventKind = Literal[
-    "process",  # pid, start_ticks of the test process: the first line
-    "state",    # name: preparing, filling, confirming, stopping, draining, closing, starting, warming, reporting
-    "event",    # t_s, event, detail: the contract's events (signal_sent, first_refused ...)
-    "request",  # one of the tool's requests, whenever it changes: the fields of the report's "requests"
-    "gauge",    # t_s, running, waiting, readiness (status), established: about once a second
-    "note",     # text: for a person
-    "done",     # passed (null: could not run), reasons, report (path of the JSON), the last line
-]  # fmt: skip
+EventKind = Literal["process", "state", "event", "request", "gauge", "note", "done"]
+"""The ``kind`` of a line of the event file:
+
+- ``process``, the first line: ``pid`` and ``start_ticks`` of the test process.
+- ``state``: ``name`` is preparing, filling, confirming, stopping, draining, closing, starting, warming or
+  reporting.
+- ``event``: ``t_s``, ``event``, ``detail``, as in the report.
+- ``request``: the fields of the report's ``requests``, whenever one of ours changes.
+- ``gauge``, about once a second: ``t_s``, ``running``, ``waiting``, ``readiness`` (status), ``established``.
+- ``note``: ``text``, for a person.
+- ``done``, the last line: ``passed`` (null: it could not be run), ``reasons``, ``report`` (path of the JSON).
+
+Each line has ``at``, epoch seconds.
+"""
 REPORTS_KEPT = 200
 
 
