@@ -119,7 +119,7 @@ class Plan:
     start: Start
     grace_s: float
     grace_from: str
-    """Where the grace period came from: ``[actions] grace_s``, ``--grace``, a unit's ``TimeoutStopSec`` ..."""
+    """Where the grace period came from: ``[actions] grace_s``, ``--grace``, a unit's ``TimeoutStopSec``"""
     readiness: ReadinessProbe
     traffic: Traffic = Traffic()
     kill_after_grace: bool = False
