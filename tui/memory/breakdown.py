@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from tui.model.readings import EngineReading, GpuReading
 
 _MIB: Final = 1 << 20
-_TENSOR = ("tensor-parallel-size", "tp-size", "tp")
-_PIPELINE = ("pipeline-parallel-size", "pp-size", "pp")
-_DATA = ("data-parallel-size", "dp-size", "dp")
-_LENGTH = ("max-model-len", "context-length", "max-seq-len")
-_FRACTION = ("gpu-memory-utilization", "mem-fraction-static")
+TENSOR = ("tensor-parallel-size", "tp-size", "tp")
+PIPELINE = ("pipeline-parallel-size", "pp-size", "pp")
+DATA = ("data-parallel-size", "dp-size", "dp")
+LENGTH = ("max-model-len", "context-length", "max-seq-len")
+FRACTION = ("gpu-memory-utilization", "mem-fraction-static")
+"""Options of the engines that mean the same, as ``command_args`` spells them."""
 
 
 def breakdown(
@@ -84,8 +85,8 @@ def _arithmetic(
     weights: Weights | None,
     total_mib: float | None,
 ) -> EngineMemory:
-    tp, pp, dp = (_whole(options, names) or 1 for names in (_TENSOR, _PIPELINE, _DATA))
-    length = _whole(options, _LENGTH) or shape.context_len
+    tp, pp, dp = (whole_option(options, names) or 1 for names in (TENSOR, PIPELINE, DATA))
+    length = whole_option(options, LENGTH) or shape.context_len
     served = options.get("dtype", "auto")
     cached = options.get("kv-cache-dtype", "auto")
     setting = Setting(
@@ -94,7 +95,7 @@ def _arithmetic(
         tp=tp,
         dtype=None if served == "auto" else weight_dtype(served),
         kv_dtype=None if cached == "auto" else kv_dtype(cached),
-        utilization=_fraction(options) or 0.0,
+        utilization=fraction_option(options) or 0.0,
     )
     dtype = kv_format(shape, setting)
     token = kv.bytes_per_token(shape, dtype, tp) / pp
@@ -119,13 +120,15 @@ def _arithmetic(
     )
 
 
-def _whole(options: Mapping[str, str], names: Iterable[str]) -> int | None:
+def whole_option(options: Mapping[str, str], names: Iterable[str]) -> int | None:
+    """A count among the options, by the first name that is there; None where it is none, or no count."""
     text = next((options[name] for name in names if name in options), "")
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 1 << 30 else None
 
 
-def _fraction(options: Mapping[str, str]) -> float | None:
-    for name in _FRACTION:
+def fraction_option(options: Mapping[str, str]) -> float | None:
+    """The share of a GPU's memory that the options give the engine, 0-1; None where they do not say."""
+    for name in FRACTION:
         try:
             value = float(options.get(name, ""))
         except ValueError:

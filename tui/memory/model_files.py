@@ -48,7 +48,7 @@ def read_model(args: Mapping[str, str], pid: int, proc: str = "/proc") -> ModelF
     name = model_option(args)
     if not name:
         return ModelFiles(why="the command line names no model")
-    directory = next((d for d in _folders(name, args, Path(proc, str(pid))) if _has_config(d)), None)
+    directory = next((d for d in model_folders(name, args, Path(proc, str(pid))) if _has_config(d)), None)
     if directory is None:
         return ModelFiles(why=f"the files of {clean(name, 80)} were not found, or may not be read")
     try:
@@ -71,8 +71,14 @@ def _has_config(directory: Path) -> bool:
         return False
 
 
-def _folders(name: str, args: Mapping[str, str], process: Path) -> Iterator[Path]:
-    """Where the model may be, the likeliest first."""
+def model_folders(name: str, args: Mapping[str, str], process: Path) -> Iterator[Path]:
+    """Where a model may be for a process, the likeliest first; none of them need exist.
+
+    Args:
+        name: what the command line calls it: a path, or a name of the Hugging Face hub.
+        args: the options of the command line.
+        process: the folder of the process in procfs.
+    """
     root = process / "root"
     if name.startswith("/"):
         yield root / name.lstrip("/")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tui.memory.safetensors import Header, Tensor
     from tui.memory.shape import ModelShape, Quantization
 
-_SAFE, _SAFE_INDEX = "*.safetensors", "model.safetensors.index.json"
-_TORCH, _TORCH_INDEX = "pytorch_model*.bin", "pytorch_model.bin.index.json"
+_SAFE, SAFE_INDEX = "*.safetensors", "model.safetensors.index.json"
+TORCH_FILES, TORCH_INDEX = "pytorch_model*.bin", "pytorch_model.bin.index.json"
 _MOST_FILES = 10_000
 _HEADERS_LIMIT = 256 * MIB
 _FLOATS = frozenset(("F64", "F32", "F16", "BF16"))
@@ -85,8 +85,8 @@ def read_weights(directory: Path, shape: ModelShape) -> Weights | None:
     Raises:
         ModelError: a file is missing, unreadable or malformed, and no index tells the total.
     """
-    index = _index(directory / _SAFE_INDEX)
-    names = _loose(directory) if index is None else index.files
+    index = read_index(directory / SAFE_INDEX)
+    names = loose_files(directory) if index is None else index.files
     if names:
         try:
             return _from_headers(_headers(directory, names), shape)
@@ -95,20 +95,29 @@ def read_weights(directory: Path, shape: ModelShape) -> Weights | None:
                 raise
             note = f"{error}: the index's total is taken"
             return _from_total(index.total, "safetensors index", shape, note)
-    index = _index(directory / _TORCH_INDEX)
+    index = read_index(directory / TORCH_INDEX)
     if index is not None and index.total is not None:
         return _from_total(index.total, "PyTorch index", shape)
-    sizes = [_size(path) for path in sorted(directory.glob(_TORCH))]
+    sizes = [_size(path) for path in sorted(directory.glob(TORCH_FILES))]
     return _from_total(sum(sizes), "sizes of PyTorch files", shape) if sizes else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Index:
+class WeightIndex:
+    """What an index says of a checkpoint in several files."""
+
     total: int | None
+    """Bytes of all tensors; None where it does not say."""
     files: Sequence[str]
+    """Names of the files, sorted; each is one of the model directory itself. As they are: not safe to show."""
 
 
-def _index(path: Path) -> _Index | None:
+def read_index(path: Path) -> WeightIndex | None:
+    """One index; None where there is no such file.
+
+    Raises:
+        ModelError: it cannot be read or understood, or names a file elsewhere.
+    """
     if absent(path):
         return None
     fields = read_object(path, INDEX_LIMIT)
@@ -118,10 +127,10 @@ def _index(path: Path) -> _Index | None:
     for name in names:
         if "/" in name or name.startswith("."):
             raise fields.fault("weight_map", "a file outside the model directory")
-    return _Index(metadata.integer("total_size", high=1 << 60) if metadata else None, names)
+    return WeightIndex(metadata.integer("total_size", high=1 << 60) if metadata else None, names)
 
 
-def _loose(directory: Path) -> list[str]:
+def loose_files(directory: Path) -> list[str]:
     """Files of a checkpoint without index; Mistral's own format often lies beside the common one."""
     names = sorted(path.name for path in directory.glob(_SAFE) if not path.name.startswith("adapter_"))
     return [name for name in names if not name.startswith("consolidated")] or names

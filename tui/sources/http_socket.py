@@ -101,7 +101,7 @@ class SocketFinder:
     ) -> HttpSocket:
         if "uds" in options or "headless" in options:
             return HttpSocket(None)
-        explicit = _explicit_port(identity.engine, options)
+        explicit = explicit_port(identity.engine, options)
         default = explicit or DEFAULT_PORT[identity.engine]
         asked = HttpSocket(
             port=explicit if identity.inferred else default,
@@ -186,7 +186,8 @@ def _bound(asked: HttpSocket, listener: Listener) -> HttpSocket:
     return replace(asked, port=listener.port, host=listener.address, listening=True)
 
 
-def _explicit_port(engine: EngineKind, options: Mapping[str, str]) -> int | None:
+def explicit_port(engine: EngineKind, options: Mapping[str, str]) -> int | None:
+    """The HTTP port that a command line asks for; None where it asks for none."""
     text = options.get("http-port" if engine == "triton" else "port", "")
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else None
 
