@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tui import __version__
 from tui.commands.usage import UsageError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USAGE = 2
+_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What a write to a full or vanished standard output fails with; it names no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ COMMANDS = {
     "verdict": Command("tui.commands.verdict", "classify recorded observations"),
     "plan": Command("tui.commands.plan", "will a model fit: weights and KV cache by arithmetic"),
     "demo": Command("tui.commands.demo", "a simulated engine and host to practise on"),
+    "check": Command("tui.commands.check", "is one engine well: for exec probes and HEALTHCHECK"),
     "config": Command("tui.commands.config", "print the config template, or check a file"),
     "lint": Command("tui.commands.lint", "probe and shutdown settings of manifests, Compose files and units"),
 }
@@ -61,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"infertop {__version__}")
     try:
-        return int(module.run(parser.parse_args(rest)))
+        return _run(module, parser, rest)
     except UsageError as error:
         print(f"infertop: {error}", file=sys.stderr)
         return USAGE
@@ -71,6 +75,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader of a pipe went away; Python would complain again while flushing at exit
         sys.stdout = None
         return 1
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_LOST:
+            raise
+        sys.stdout = None  # as above
+        print(f"infertop: standard output: {error.strerror}", file=sys.stderr)
+        return USAGE
+
+
+def _run(module: Any, parser: argparse.ArgumentParser, words: list[str]) -> int:
+    try:
+        return int(module.run(parser.parse_args(words)))
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what cannot be written must be known before the exit status is
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:

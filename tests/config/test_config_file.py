@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
-from typing import TYPE_CHECKING
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,6 @@ from tui.config.load import ConfigError, load, parse
 from tui.config.template import render
 from tui.model.settings import Config, EngineTarget, ProbeSpec
 from tui.ui.themes import directories
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_template_is_the_defaults() -> None:
@@ -97,6 +96,43 @@ start_command = ["systemctl", "start", "vllm"]
         ("[actions]\nstart_command = 'run'", "actions.start_command: expected a list of strings"),
         ("[screen]\nascii = 1", "screen.ascii: expected true or false, got 1"),
         ("interval_s = ", "f.toml: Invalid value"),
+        (
+            "[[engines]]\nurl = 'a:1/'\n[[engines]]\nurl = 'b:1'\n[[engines]]\nurl = 'http://a:1'",
+            "f.toml: engines[3].url: http://a:1 is that of engines[1] already",
+        ),
+        (
+            "[thresholds]\nkv_usage_warn = 0.97",
+            "f.toml: thresholds.kv_usage_warn: expected at most kv_usage_full (0.95), got 0.97",
+        ),
+        (
+            "[thresholds]\nsm_high_pct = 50",
+            "thresholds.sm_low_pct: expected at most sm_high_pct (50), got 75",
+        ),
+        ("interval_s = 1" + "0" * 400, "interval_s: expected a number from 0.2 to 3600"),
+        ("interval_s = 1" + "0" * 5000, "f.toml: a number with too many digits"),
+        ("interval_s = 0x1" + "0" * 5000, "got a number with too many digits"),
+        ("[thresholds]\nnet_mb_s = 0x1" + "0" * 500, "net_mb_s: expected a number of at least 0"),
+        (
+            "[[engines]]\nurl = 'x'\ntoken = \"a\\r\\nX: b\"",
+            "engines[1].token: expected a string without control",
+        ),
+        ("[[engines]]\nurl = 'x'\ntoken = 'a '", "engines[1].token: expected a string without control"),
+        (
+            "[[engines]]\nurl = 'x'\nheaders = {A = \"b\\n\"}",
+            "engines[1].headers: expected header values without",
+        ),
+        ("[[engines]]\nurl = 'x'\nheaders = {\"A b\" = 'c'}", "engines[1].headers: expected header names"),
+        (
+            "[[engines]]\nurl = 'x'\nheaders = {Content-Length = '9'}",
+            "engines[1].headers: expected headers other",
+        ),
+        (
+            "[[engines]]\nurl = 'x'\nproxy = 'socks5://p:1'",
+            'engines[1].proxy: expected "", "env", or the URL',
+        ),
+        ("[[engines]]\nurl = 'x'\nproxy = 'http://p:1/x'", "(a proxy has no path), got something else"),
+        ("[[engines]]\nurl = 'http://[fe80::1%]'", "engines[1].url: expected an http:// or https:// URL"),
+        ("[[engines]]\nurl = 'http://a%eth0'", "only an IPv6 address has a zone"),
     ],
 )
 def test_complaints(text: str, complaint: str) -> None:
@@ -115,6 +151,15 @@ def test_a_secret_is_not_quoted() -> None:
     with pytest.raises(ConfigError) as caught:
         parse("[[engines]]\nurl = 'x'\ntoken = ['hunter2']\nheaders = { A = ['hunter2'] }", "f")
     assert "hunter2" not in str(caught.value)
+    for text in (
+        "engines = [3, {token = 'hunter2'}]",
+        "[[engines]]\nurl = 'x'\nproxy = 'http://u:hunter2@[p'",
+        "[[engines]]\nurl = 'x'\nproxy = 'socks5://u:hunter2@p'",
+        "[[engines]]\nurl = 'x'\ntoken = \"hunter2\\u0000\"",
+    ):
+        with pytest.raises(ConfigError) as other:
+            parse(text, "f")
+        assert "hunter2" not in str(other.value)
     assert "engines[1].token: expected a string" in str(caught.value)
 
 
@@ -147,3 +192,76 @@ def test_a_missing_file_is_an_error_only_when_it_was_named(
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="not UTF-8"):
         load(tmp_path / "bad.toml")
+
+
+def test_a_byte_order_mark_and_line_ends_of_windows_are_read_over(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_bytes(b"\xef\xbb\xbfinterval_s = 2\r\n[slo]\r\nttft_p95_s = 3\r\n")
+    assert (load(tmp_path / "c.toml").interval_s, load(tmp_path / "c.toml").slo.ttft_p95_s) == (2.0, 3.0)
+
+
+def test_a_zone_is_written_as_in_urls_or_as_everywhere_else() -> None:
+    for text in ("[fe80::1%25eth0]:8000", "http://[fe80::1%eth0]:8000/"):
+        (engine,) = parse(f"[[engines]]\nurl = '{text}'", "f").engines
+        assert engine.url == "http://[fe80::1%eth0]:8000"
+
+
+def test_a_proxy_is_one_of_three() -> None:
+    for text in ("", "env", "http://u:p@proxy:3128", "https://proxy"):
+        (engine,) = parse(f"[[engines]]\nurl = 'x'\nproxy = '{text}'", "f").engines
+        assert engine.proxy == text
+
+
+# ------------------------------------------------------------------------------- what is no plain file
+
+
+def test_a_fifo_to_which_nobody_writes_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.config.inputs.FIFO_WAIT_S", 0.1)
+    os.mkfifo(tmp_path / "c.toml")
+    with pytest.raises(ConfigError, match="nothing was written to it within"):
+        load(tmp_path / "c.toml")
+
+
+def test_a_fifo_with_a_writer_is_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "c.toml")
+    writing = threading.Thread(target=(tmp_path / "c.toml").write_text, args=("interval_s = 2",), daemon=True)
+    writing.start()
+    assert load(tmp_path / "c.toml").interval_s == 2.0
+    writing.join(10)
+
+
+def test_a_pipe_of_the_shell_is_waited_for_as_its_command_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.config.inputs.FIFO_WAIT_S", 0.0)  # has no say here
+    reading, writing = os.pipe()
+    found: list[Config] = []
+    loading = threading.Thread(target=lambda: found.append(load(Path(f"/dev/fd/{reading}"))), daemon=True)
+    try:
+        loading.start()
+        loading.join(0.2)
+        assert loading.is_alive()
+        os.write(writing, b"interval_s = 2")
+    finally:
+        os.close(writing)
+        loading.join(10)
+        os.close(reading)
+    assert [config.interval_s for config in found] == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("/dev/zero", "not a regular file or a pipe"), ("/", "directory")]
+)
+def test_what_has_no_end_is_not_read(path: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load(Path(path))
+
+
+def test_the_null_device_is_an_empty_file() -> None:
+    assert load(Path("/dev/null")) == Config()
+
+
+def test_a_file_that_no_person_wrote_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "c.toml").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ConfigError, match="larger than 4 MiB"):
+        load(tmp_path / "c.toml")

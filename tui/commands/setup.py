@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from tui.commands.usage import UsageError
 from tui.config.load import ConfigError, load
+from tui.config.state import state_dir
 from tui.model.settings import EngineTarget
-from tui.model.text import clean
+from tui.model.text import clean, sendable
 from tui.model.urls import parse_metrics_url, parse_url
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def targets_from(
     An endpoint that the config also names keeps the config's token, headers and certificates.
 
     Raises:
-        UsageError: an address that is none, or more metrics URLs than endpoints.
+        UsageError: an address that is none, more metrics URLs than endpoints, or a token in the
+            environment that cannot be sent.
     """
     if len(metrics_urls) > len(urls):
         raise UsageError("more --metrics-url than URLs: the n-th belongs to the n-th URL")
@@ -106,6 +108,7 @@ def real_sources(config: Config) -> Sources:
         container=ContainerSource,
         model=read_model,
         unit=UnitSource,
+        state=state_dir(),
     )
 
 
@@ -120,6 +123,8 @@ def _url(text: str, parse: Callable[[str], str] = parse_url) -> str:
 def _with_token(target: EngineTarget) -> EngineTarget:
     """The token by its own variable, else the general one; never for an endpoint that was only found."""
     name = target.token_env or "INFERTOP_TOKEN"
-    if not target.token and (token := os.environ.get(name, "")):
+    if not target.token and (token := os.environ.get(name, "").strip()):
+        if not sendable(token):
+            raise UsageError(f"{clean(name, 60)}: a token has no control characters")
         return replace(target, token=token)
     return target

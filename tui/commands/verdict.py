@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.commands.setup import config_from
 from tui.commands.usage import UsageError
+from tui.config.inputs import open_input
+from tui.model.text import clean
 from tui.verdict.observation import classify_line
 
 if TYPE_CHECKING:
@@ -32,10 +35,11 @@ def run(args: argparse.Namespace) -> int:
     if args.file == "-":
         return _classify(sys.stdin.buffer, args, config)
     try:
-        with open(args.file, "rb") as lines:
-            return _classify(lines, args, config)
-    except OSError as error:
-        raise UsageError(f"{args.file}: {error.strerror or error}") from None
+        lines = open_input(Path(args.file))
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise UsageError(f"{clean(args.file)}: {getattr(error, 'strerror', None) or error}") from None
+    with lines:
+        return _classify(lines, args, config)
 
 
 def _classify(lines: Iterable[bytes], args: argparse.Namespace, config: Config) -> int:

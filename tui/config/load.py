@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tui.config import schema
 from tui.config._toml import TOMLDecodeError, loads
+from tui.config.inputs import open_input
 from tui.config.places import config_home
 from tui.model.settings import Config, EngineTarget
 from tui.model.text import clean
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+MAX_BYTES = 4 << 20
 
 
 class ConfigError(Exception):
@@ -33,13 +37,18 @@ def load(path: Path | None) -> Config:
         path = None if home is None else home / "config.toml"
         if path is None or not path.exists():
             return Config()
+    name = clean(str(path), 1000)
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror or error}"]) from None
+        with open_input(path) as file:
+            text = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise ConfigError([f"{name}: {getattr(error, 'strerror', None) or error}"]) from None
+    if len(text) > MAX_BYTES:
+        raise ConfigError([f"{name}: larger than {MAX_BYTES >> 20} MiB"])
+    try:
+        return parse(text.decode("utf-8-sig"), name)
     except UnicodeDecodeError:
-        raise ConfigError([f"{path}: not UTF-8 text"]) from None
-    return parse(text, str(path))
+        raise ConfigError([f"{name}: not UTF-8 text"]) from None
 
 
 def parse(text: str, name: str) -> Config:
@@ -54,6 +63,8 @@ def parse(text: str, name: str) -> Config:
         raise ConfigError([f"{name}: {error}"]) from None
     except RecursionError:
         raise ConfigError([f"{name}: nested too deeply"]) from None
+    except ValueError:  # Python reads no whole number of more than 4,300 digits
+        raise ConfigError([f"{name}: a number with too many digits"]) from None
     faults: list[str] = []
     fields: dict[str, Any] = _table(document, schema.TOP, "", name, faults, set(_roots()) | {"engines"})
     for section, (made, keys) in schema.SECTIONS.items():
@@ -69,6 +80,7 @@ def parse(text: str, name: str) -> Config:
                 values[inner] = of(**_table(inner_table, inner_keys, sub, name, faults, set()))
         fields[section] = made(**values)
     fields["engines"] = _engines(document.get("engines", []), name, faults)
+    faults += [f"{name}: {fault}" for fault in schema.contradictions(fields["thresholds"])]
     if faults:
         raise ConfigError(faults)
     return Config(**fields)
@@ -116,22 +128,29 @@ def _table(
 
 def _engines(entries: object, name: str, faults: list[str]) -> tuple[EngineTarget, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        faults.append(f"{name}: engines: expected [[engines]] sections, got {_shown(entries)}")
+        faults.append(f"{name}: engines: expected [[engines]] sections, got something else")
         return ()
     found: list[EngineTarget] = []
+    numbers: dict[str, int] = {}
     for number, entry in enumerate(entries, 1):
         before = len(faults)
         values = _table(entry, schema.ENGINE, f"engines[{number}]", name, faults, set())
         if "url" not in entry:
             faults.append(f"{name}: engines[{number}].url: expected an http:// or https:// URL, got nothing")
+        if "url" in values and (first := numbers.setdefault(values["url"], number)) != number:
+            same = clean(values["url"])
+            faults.append(f"{name}: engines[{number}].url: {same} is that of engines[{first}] already")
         if len(faults) == before:
             found.append(EngineTarget(**values))
     return tuple(found)
 
 
-SECRETS = frozenset(("token", "headers"))
+SECRETS = frozenset(("token", "headers", "proxy"))
 """Keys whose values no complaint may quote."""
 
 
 def _shown(value: object) -> str:
-    return clean(repr(value), 60)
+    try:
+        return clean(repr(value), 60)
+    except ValueError:  # as above: Python prints no such number either
+        return "a number with too many digits"

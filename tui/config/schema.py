@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,20 @@ from tui.model.settings import (
     Slo,
     Thresholds,
 )
-from tui.model.urls import parse_metrics_url, parse_url
+from tui.model.text import sendable
+from tui.model.urls import parse_metrics_url, parse_proxy, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
+_PAIRS = (
+    ("kv_usage_warn", "kv_usage_full"),
+    ("sm_low_pct", "sm_high_pct"),
+    ("power_low_ratio", "power_high_ratio"),
+    ("clock_low_ratio", "clock_high_ratio"),
+)
 
 
 class RefusedError(Exception):
@@ -43,9 +55,9 @@ def number(low: float, high: float = math.inf) -> Callable[[object], float]:
     span = f"a number from {low:g} to {high:g}" if math.isfinite(high) else f"a number of at least {low:g}"
 
     def check(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise RefusedError(span)
-        if not math.isfinite(value):
+        if not low <= value <= min(high, sys.float_info.max):
             raise RefusedError(span)
         return float(value)
 
@@ -75,6 +87,28 @@ def string(value: object) -> str:
     if not isinstance(value, str):
         raise RefusedError("a string")
     return value
+
+
+def token(value: object) -> str:
+    """What a header can carry after ``Bearer``."""
+    if not isinstance(value, str):
+        raise RefusedError("a string")
+    if not sendable(value):
+        raise RefusedError("a string without control characters, or white space at its ends")
+    return value
+
+
+def headers(value: object) -> dict[str, str]:
+    """A table of request headers that can be sent, none of which says where a request ends."""
+    table = string_table(value)
+    for name, text in table.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise RefusedError("header names of letters, digits and -")
+        if name.lower() in ("content-length", "transfer-encoding"):
+            raise RefusedError("headers other than content-length and transfer-encoding")
+        if not sendable(text):
+            raise RefusedError("header values without control characters, or white space at their ends")
+    return table
 
 
 def path(value: object) -> str:
@@ -112,6 +146,19 @@ def metrics_url(value: object) -> str:
         raise RefusedError(f"{expected} ({error})") from None
 
 
+def proxy(value: object) -> str:
+    """An HTTP proxy, ``env``, or empty for none."""
+    expected = '"", "env", or the URL of a proxy: http://HOST:PORT'
+    if not isinstance(value, str):
+        raise RefusedError(expected)
+    if value in ("", "env"):
+        return value
+    try:
+        return parse_proxy(value)
+    except ValueError as error:
+        raise RefusedError(f"{expected} ({error})") from None
+
+
 def one_of(*names: str) -> Callable[[object], str]:
     """One of a few words."""
 
@@ -135,6 +182,15 @@ def string_table(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise RefusedError('a table of strings, e.g. { X-Team = "a" }')
     return dict(value)
+
+
+def contradictions(thresholds: Thresholds) -> list[str]:
+    """Pairs of thresholds of which the lower one is above the higher one."""
+    return [
+        f"thresholds.{low}: expected at most {high} ({limit:g}), got {value:g}"
+        for low, high in _PAIRS
+        if (value := getattr(thresholds, low)) > (limit := getattr(thresholds, high))
+    ]
 
 
 def _threshold(name: str) -> Callable[[object], float]:
@@ -195,11 +251,12 @@ ENGINE = (
     Key("url", url, "where the engine answers"),
     Key("metrics_url", metrics_url, "where its metrics are, also unix:///socket; empty: from the engine"),
     Key("engine", one_of("auto", "vllm", "sglang", "trtllm", "triton"), "auto: ask the server"),
-    Key("token", string, "bearer token; better: token_env"),
+    Key("token", token, "bearer token; better: token_env"),
     Key("token_env", string, "name of the environment variable that holds the token"),
-    Key("headers", string_table, "further request headers"),
+    Key("headers", headers, "further request headers"),
     Key("ca_file", string, "CA certificates for https"),
     Key("verify", boolean, "check the certificate"),
+    Key("proxy", proxy, 'http://host:port; "env": HTTP_PROXY and its like; empty: never; probes use none'),
     Key("generate_path", path, "route of a one-token generation, for Triton models"),
     Key("generate_body", string, "its body"),
     Key("log", string, 'the engine\'s log: a file, "docker:NAME" or "unit:NAME"'),

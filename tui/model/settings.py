@@ -21,6 +21,8 @@ class EngineTarget:
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     ca_file: str = ""
     verify: bool = True
+    proxy: str = field(default="", repr=False)
+    """URL of an HTTP proxy, which may hold a password; ``env``: the environment's; empty: none."""
     generate_path: str = ""
     generate_body: str = ""
     log: str = ""

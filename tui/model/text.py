@@ -11,6 +11,14 @@ _UNSAFE_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]")
 
 
+def sendable(text: str) -> bool:
+    """Whether text can be the value of an HTTP header as it is: anything else could begin another header."""
+    whole = text == text.strip()
+    return whole and all(
+        (c >= " " or c == "\t") and c != "\x7f" and not "\ud800" <= c <= "\udfff" for c in text
+    )
+
+
 def clean(text: str, limit: int = 200) -> str:
     """Make text from outside safe to show: one line, no control or invisible characters, bounded.
 

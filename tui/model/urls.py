@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 
@@ -34,7 +35,11 @@ def parse_url(text: str) -> str:
     port = parts.port  # raises ValueError when it is no number up to 65535
     if port == 0:
         raise ValueError("port 0")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    # a zone is written %25eth0 in a URL (RFC 6874), %eth0 everywhere else
+    name = re.sub(r"%25(?=.)", "%", parts.hostname)
+    if "%" in name and (":" not in name or not re.fullmatch(r"[^%]+%[\w.-]+", name)):
+        raise ValueError("only an IPv6 address has a zone, as in [fe80::1%eth0]")
+    host = f"[{name}]" if ":" in name else name
     return urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path.rstrip("/"), "", ""))
 
 
@@ -61,6 +66,29 @@ def parse_metrics_url(text: str) -> str:
     if "\0" in path:
         raise ValueError("white space or control characters")
     return f"http+unix://{quote(path, safe='')}{route.rstrip('/')}"
+
+
+def parse_proxy(text: str) -> str:
+    """The address of an HTTP proxy, as it was given; it may hold a user name and password.
+
+    Raises:
+        ValueError: not one; the message quotes nothing of it.
+    """
+    if any(ord(c) <= 32 or ord(c) == 127 or not c.isascii() for c in text):
+        raise ValueError("white space, control or non-ASCII characters")
+    text = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ValueError("host or port cannot be read") from None
+    if parts.scheme.startswith("socks"):
+        raise ValueError("SOCKS is not spoken, only HTTP proxies")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ValueError("expected http://HOST:PORT or https://HOST:PORT")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError("a proxy has no path")
+    return text
 
 
 def unix_socket(url: str) -> str | None:

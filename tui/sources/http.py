@@ -1,4 +1,4 @@
-"""HTTP GETs to one target: a total deadline, a bounded body, no redirects, no proxies, no cookies.
+"""HTTP to one target: a total deadline, a bounded body, no redirects, no cookies, a proxy only if asked.
 
 The only module that imports httpx, before the first request and off the loop (0.3 s of CPU). Its transport is
 used without its client: redirects, cookies, proxies and ``.netrc`` cannot happen, and a request costs 1.0 ms
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import importlib
 import ipaddress
 import os
+import re
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 from urllib.parse import urlsplit
 
 import tui
@@ -25,15 +25,18 @@ from tui.model.text import clean
 from tui.model.urls import host_port
 from tui.sources import offloop
 from tui.sources.answers import Answer
+from tui.sources.http_failures import failure
 from tui.sources.inflate import Inflate
+from tui.sources.proxies import proxy_for
 from tui.sources.resolve import Resolver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import httpx
 
     from tui.model.settings import EngineTarget
+    from tui.sources.proxies import Proxy
 
 MAX_BODY = 20_000_000
 """Bytes of one answer, inflated."""
@@ -42,8 +45,6 @@ KEEP_ALIVE_S = 4.0
 CLOSE_S = 0.9
 _BEHIND_HTTPX = ("httpcore", "h11", "httpcore._backends.anyio", "anyio._backends._asyncio")
 """What httpx itself imports at its first request, on the loop then: 0.1 s of CPU."""
-_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN)
-
 
 _loaded = threading.Event()
 """Not whether it is in ``sys.modules``: there it is from the first line of its import on."""
@@ -68,6 +69,7 @@ class HttpTarget:
         verify: check the server's certificate.
         keep_alive: keep the connection for the next request.
         unix_socket: path of a Unix socket of this host to connect to, whatever the host of ``url``.
+        proxy: as in ``EngineTarget``; the token goes through it where ``url`` is not https.
     """
 
     def __init__(
@@ -80,16 +82,19 @@ class HttpTarget:
         verify: bool = True,
         keep_alive: bool = True,
         unix_socket: str = "",
+        proxy: str = "",
     ) -> None:
         parts = urlsplit(url)
         self.url = f"unix://{unix_socket}" if unix_socket else url
         self._unix_socket = unix_socket
         self._scheme, self._base = parts.scheme, parts.path.rstrip("/")
         self._ca_file, self._verify = ca_file, verify
-        host, self._port = host_port(url)
-        self._resolver = Resolver("127.0.0.1" if unix_socket else host, self._port)
+        self._host, self._port = host_port(url)
+        self._proxied = proxy if not unix_socket else ""
+        self._proxy: Proxy | None = None
+        self._resolver = Resolver("127.0.0.1" if unix_socket else self._host, self._port)
         own = {
-            "host": parts.netloc,
+            "host": re.sub(r"%[^\]]+", "", parts.netloc),  # a zone means nothing at the other end
             "accept": "*/*",
             "user-agent": f"infertop/{tui.__version__}",
             "connection": "keep-alive" if keep_alive else "close",
@@ -98,7 +103,10 @@ class HttpTarget:
             own["authorization"] = f"Bearer {token}"
         own |= {name.lower(): value for name, value in (headers or {}).items()}
         self._headers = [(name.encode(), value.encode()) for name, value in own.items()]
-        self._transport: httpx.AsyncHTTPTransport | None = None
+        self._context: ssl.SSLContext | bool = False  # for http; the default would load every authority
+        self._transports: dict[str, httpx.AsyncHTTPTransport] = {}
+        """By the address of the proxy; without one there is but one."""
+        self._opened = False
         self._received: int | None = None
 
     @classmethod
@@ -118,13 +126,14 @@ class HttpTarget:
             verify=target.verify,
             keep_alive=keep_alive,
             unix_socket=unix_socket,
+            proxy=target.proxy,
         )
 
     async def prepare(self) -> None:
         """Load what requests need and make the client, so that no latency has their cost in it.
 
         Raises:
-            SourceError: tls (the authorities cannot be read).
+            SourceError: tls (the authorities cannot be read), not_supported (the environment's proxy).
         """
         await self._open()
 
@@ -144,20 +153,39 @@ class HttpTarget:
             SourceError: no complete answer: refused, timeout, dns, tls, reset, too_large, parse (a damaged
                 encoding), not_metrics (not HTTP), no_permission. A status, whatever it is, is an answer.
         """
-        self._received = None
-        try:
-            return await asyncio.wait_for(self._get(path, deadline_s, max_bytes, cut), deadline_s)
-        except asyncio.TimeoutError:
-            raise self._too_late(deadline_s) from None
+        return await self._within(deadline_s, path, max_bytes, cut, None)
+
+    async def post(
+        self, path: str, content: bytes, deadline_s: float, *, max_bytes: int = MAX_BODY
+    ) -> Answer:
+        """POST JSON to a path; else as ``get``."""
+        return await self._within(deadline_s, path, max_bytes, False, content)
+
+    @property
+    def stage(self) -> Literal["name", "answer", "body"]:
+        """What the newest request waits for, or waited for when it ended; ``body``: its status has come."""
+        if self._resolver.waiting:
+            return "name"
+        return "answer" if self._received is None else "body"
 
     async def close(self) -> None:
         """Close the connections; at most a second."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
+        transports, self._transports = self._transports, {}
+        for transport in transports.values():
             try:
                 await asyncio.wait_for(transport.aclose(), CLOSE_S)
             except asyncio.TimeoutError:
                 return  # a peer that does not answer the end of TLS: nobody waits for it
+
+    async def _within(
+        self, deadline_s: float, path: str, max_bytes: int, cut: bool, content: bytes | None
+    ) -> Answer:
+        self._received = None
+        try:
+            work = self._exchange(path, deadline_s, max_bytes, cut, content)
+            return await asyncio.wait_for(work, deadline_s)
+        except asyncio.TimeoutError:
+            raise self._too_late(deadline_s) from None
 
     def _too_late(self, deadline_s: float) -> SourceError:
         if self._resolver.waiting:
@@ -167,10 +195,12 @@ class HttpTarget:
             return SourceError("timeout", f"no answer within {deadline_s:.3g} s")
         return SourceError("timeout", f"{self._received} bytes in {deadline_s:.3g} s and no end")
 
-    async def _get(self, path: str, deadline_s: float, max_bytes: int, cut: bool) -> Answer:
-        transport = await self._open()
+    async def _exchange(
+        self, path: str, deadline_s: float, max_bytes: int, cut: bool, content: bytes | None
+    ) -> Answer:
+        await self._open()
         started = time.monotonic()
-        response = await self._send(transport, path, deadline_s)
+        response = await self._send(path, deadline_s, content)
         try:
             self._received = 0
             body = await self._read(response, max_bytes, cut)
@@ -178,29 +208,38 @@ class HttpTarget:
             await response.aclose()
         return Answer(response.status_code, body, response.headers, time.monotonic() - started)
 
-    async def _open(self) -> httpx.AsyncHTTPTransport:
-        if self._transport is not None:
-            return self._transport
+    async def _open(self) -> None:
+        if self._opened:
+            return
         if not _loaded.is_set():
             await offloop.start(_load, "import httpx")
-        import httpx
-
-        context: ssl.SSLContext | bool = False  # for http; the default would load every authority
+        if self._proxied and (proxy := proxy_for(self._proxied, self.url)) is not None:
+            self._proxy, self._resolver = proxy, proxy.resolver()
         if self._scheme == "https":
             try:
-                context = await offloop.start(self._trust, f"TLS {self._resolver.host}")
+                self._context = await offloop.start(self._trust, f"TLS {self._host}")
             except OSError as error:  # ssl.SSLError is one
                 store = self._ca_file or "the store of authorities"
                 raise SourceError(
                     "tls", clean(f"{store} cannot be read: {error.strerror or error}")
                 ) from None
-        self._transport = httpx.AsyncHTTPTransport(
-            verify=context,
-            trust_env=False,
-            uds=self._unix_socket or None,
-            limits=httpx.Limits(max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_S),
-        )
-        return self._transport
+        if self._proxy is not None and self._proxy.scheme == "https":
+            await self._proxy.trust()
+        self._opened = True
+
+    def _transport(self, address: str) -> httpx.AsyncHTTPTransport:
+        import httpx
+
+        via = "" if self._proxy is None else address
+        if via not in self._transports:
+            self._transports[via] = httpx.AsyncHTTPTransport(
+                verify=self._context,
+                trust_env=False,
+                uds=self._unix_socket or None,
+                limits=httpx.Limits(max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_S),
+                proxy=None if self._proxy is None else self._proxy.at(via),
+            )
+        return self._transports[via]
 
     def _trust(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self._ca_file or None)
@@ -209,9 +248,7 @@ class HttpTarget:
             context.verify_mode = ssl.CERT_NONE
         return context
 
-    async def _send(
-        self, transport: httpx.AsyncHTTPTransport, path: str, deadline_s: float
-    ) -> httpx.Response:
+    async def _send(self, path: str, deadline_s: float, content: bytes | None) -> httpx.Response:
         import httpx
 
         addresses = await self._resolver.addresses()
@@ -219,28 +256,39 @@ class HttpTarget:
             last = address == addresses[-1]
             share = None if last else deadline_s / len(addresses)
             try:
-                response = await transport.handle_async_request(self._request(address, path, share))
+                request = self._request(address, path, share, content)
+                response = await self._transport(address).handle_async_request(request)
             except httpx.HTTPError as error:
                 if last or not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
                     self._resolver.forget()
-                    raise _failure(error, self._scheme) from None
+                    raise failure(error, self._scheme, self._proxy) from None
             else:
                 self._resolver.prefer(address)
+                if self._proxy is not None and response.status_code == 407:
+                    await response.aclose()
+                    raise SourceError("403", f"{self._proxy}: HTTP 407: it wants a user name and password")
                 return response
         raise SourceError("dns", clean(f"{self._resolver.host} has no address"))
 
-    def _request(self, address: str, path: str, connect_s: float | None) -> httpx.Request:
+    def _request(
+        self, address: str, path: str, connect_s: float | None, content: bytes | None
+    ) -> httpx.Request:
         import httpx
 
         # compressing costs the engine's own event loop more than loopback ever will
-        encoding = b"identity" if ipaddress.ip_address(address).is_loopback else b"gzip"
+        near = self._proxy is None and ipaddress.ip_address(address).is_loopback
+        encoding = b"identity" if near else b"gzip"
+        host = address if self._proxy is None else self._host
+        json_type = [] if content is None else [(b"content-type", b"application/json")]
         return httpx.Request(
-            "GET",
-            httpx.URL(
-                scheme=self._scheme, host=address, port=self._port, raw_path=(self._base + path).encode()
-            ),
-            headers=[*self._headers, (b"accept-encoding", encoding)],
-            extensions={"sni_hostname": self._resolver.host, "timeout": {"connect": connect_s}},
+            "GET" if content is None else "POST",
+            httpx.URL(scheme=self._scheme, host=host, port=self._port, raw_path=(self._base + path).encode()),
+            headers=[*self._headers, *json_type, (b"accept-encoding", encoding)],
+            content=content,
+            extensions={
+                "sni_hostname": self._resolver.host.partition("%")[0],
+                "timeout": {"connect": connect_s},
+            },
         )
 
     async def _read(self, response: httpx.Response, max_bytes: int, cut: bool) -> bytes:
@@ -264,48 +312,7 @@ class HttpTarget:
                         return bytes(body[:max_bytes])
                     raise SourceError("too_large", f"more than {max_bytes} bytes")
         except httpx.HTTPError as error:
-            raise _failure(error, self._scheme) from None
+            raise failure(error, self._scheme, self._proxy) from None
         if inflate is not None and body and not inflate.complete:
             raise SourceError("parse", "the gzip body ends too early")
         return bytes(body)
-
-
-def _failure(error: httpx.HTTPError, scheme: str) -> SourceError:
-    """A failed exchange in our words: those of exceptions may hold header values."""
-    import httpx
-
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLError):
-            words = getattr(cause, "verify_message", "") or cause.reason or "handshake failed"
-            return SourceError("tls", clean(words.replace("_", " ").lower()))
-        if isinstance(cause, ConnectionRefusedError):
-            return SourceError("refused", "connection refused")
-        if isinstance(cause, FileNotFoundError):
-            return SourceError("refused", "there is no such Unix socket")
-        if isinstance(cause, (ConnectionResetError, BrokenPipeError)):
-            return SourceError("reset", "connection reset by the server")
-        if isinstance(cause, PermissionError):
-            return SourceError("no_permission", clean(f"may not connect: {cause.strerror}"))
-        if isinstance(cause, OSError) and cause.errno in _UNREACHABLE:
-            return SourceError("timeout", clean(f"cannot be reached: {cause.strerror}"))
-    if isinstance(error, httpx.RemoteProtocolError):
-        words = str(error)
-        if "disconnected" in words or "closed" in words:
-            return SourceError("reset", "the server closed the connection before the end of its answer")
-        return SourceError("not_metrics", "what answers there does not speak HTTP")
-    if isinstance(error, httpx.LocalProtocolError):
-        return SourceError("parse", "a configured header or token cannot be sent as it is")
-    if isinstance(error, httpx.ConnectTimeout):
-        return SourceError("timeout", "no connection")
-    if isinstance(error, httpx.ConnectError) and scheme == "https":
-        return SourceError("tls", "the connection was closed during the handshake")
-    return SourceError("reset", "the connection broke")
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen: list[BaseException] = []
-    found: BaseException | None = error
-    while found is not None and found not in seen:
-        seen.append(found)
-        yield found
-        found = found.__cause__ or found.__context__

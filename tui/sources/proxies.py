@@ -1,0 +1,83 @@
+"""The HTTP proxy that an endpoint's settings ask for; none unless they do."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from tui.model.status import SourceError
+from tui.model.text import clean
+from tui.model.urls import host_port, parse_proxy
+from tui.sources import offloop
+from tui.sources.resolve import Resolver
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class Proxy:
+    """One proxy.
+
+    Args:
+        url: as ``parse_proxy`` returns it.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.scheme = parts.scheme
+        self._host, self._port = host_port(url)
+        self._auth = None
+        if parts.username is not None:
+            self._auth = unquote(parts.username), unquote(parts.password or "")
+        self._context: ssl.SSLContext | None = None
+
+    def __str__(self) -> str:
+        """Never with its user name and password."""
+        return clean(f"the proxy {self._host}:{self._port}", 80)
+
+    def resolver(self) -> Resolver:
+        """Of its own name; that of the endpoint is the proxy's to look up."""
+        return Resolver(self._host, self._port)
+
+    async def trust(self) -> None:
+        """Load what a proxy that is spoken to by TLS needs, off the loop."""
+        self._context = await offloop.start(ssl.create_default_context, f"TLS {self._host}")
+
+    def at(self, address: str) -> httpx.Proxy:
+        """As httpx wants it, at one of its addresses."""
+        import httpx
+
+        url = httpx.URL(scheme=self.scheme, host=address, port=self._port)
+        return httpx.Proxy(url, auth=self._auth, ssl_context=self._context)
+
+
+def proxy_for(asked: str, url: str) -> Proxy | None:
+    """The proxy to take to an endpoint.
+
+    Args:
+        asked: ``""`` for none whatever the environment says, ``env`` for the environment's
+            (``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``), else its URL.
+        url: the endpoint.
+
+    Raises:
+        SourceError: not_supported: what the environment names is no HTTP proxy.
+    """
+    if asked == "env":
+        asked = _from_environment(url)
+    if not asked:
+        return None
+    try:
+        return Proxy(parse_proxy(asked))
+    except ValueError as error:
+        raise SourceError("not_supported", f"the environment's proxy cannot be used: {error}") from None
+
+
+def _from_environment(url: str) -> str:
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    proxies = getproxies()
+    if proxy_bypass(parts.netloc, proxies):
+        return ""
+    return proxies.get(parts.scheme) or proxies.get("all") or ""
