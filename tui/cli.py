@@ -37,6 +37,7 @@ COMMANDS = {
     "demo": Command("tui.commands.demo", "a simulated engine and host to practise on"),
     "check": Command("tui.commands.check", "is one engine well: for exec probes and HEALTHCHECK"),
     "config": Command("tui.commands.config", "print the config template, or check a file"),
+    "preflight": Command("tui.commands.preflight", "what must hold before an engine starts; then start it"),
     "lint": Command("tui.commands.lint", "probe and shutdown settings of manifests, Compose files and units"),
 }
 SCREEN = Command("tui.commands.screen", "the live screen")
@@ -67,8 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(module, parser, rest)
     except UsageError as error:
-        print(f"infertop: {error}", file=sys.stderr)
-        return USAGE
+        return _complain(str(error))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -79,8 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.filename is not None or error.errno not in _OUTPUT_LOST:
             raise
         sys.stdout = None  # as above
-        print(f"infertop: standard output: {error.strerror}", file=sys.stderr)
-        return USAGE
+        return _complain(f"standard output: {error.strerror}")
 
 
 def _run(module: Any, parser: argparse.ArgumentParser, words: list[str]) -> int:
@@ -89,6 +88,14 @@ def _run(module: Any, parser: argparse.ArgumentParser, words: list[str]) -> int:
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()  # what cannot be written must be known before the exit status is
+
+
+def _complain(text: str) -> int:
+    try:
+        print(f"infertop: {text}", file=sys.stderr)
+    except OSError:
+        sys.stderr = None  # it cannot be said anywhere; the status still tells
+    return USAGE
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.program import command, environment, run
 from tui import __version__
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -163,3 +161,57 @@ def test_verdict_uses_the_thresholds_of_the_config(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("[slo]\nttft_p95_s = 10\n")
     relaxed = run("verdict", "--config", "c.toml", "-", home=tmp_path, stdin=json.dumps(busy)).json()
     assert relaxed["verdict"] == "healthy"
+
+
+def test_a_full_disk_ends_in_one_line_and_status_2(tmp_path: Path) -> None:
+    (tmp_path / "o.jsonl").write_text(json.dumps(CASE))
+    (tmp_path / "p.yaml").write_text("kind: Pod\n")
+    sized = "--layers 40 --hidden 5120 --kv-heads 40 --head-dim 128 --params-b 13 --max-model-len 4096 --max-num-seqs 4"
+    commands = (
+        "config",
+        "config --check /dev/null",
+        "verdict o.jsonl",
+        "lint p.yaml",
+        f"plan {sized} --gpu-mem-gib 80",
+        "once --json --samples 1 --interval 0.2 http://127.0.0.1:9",
+    )
+    for words in commands:
+        with Path("/dev/full").open("w") as full:
+            ended = subprocess.run(
+                command(*words.split()),
+                cwd=tmp_path,
+                env=environment(tmp_path),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=40,
+                check=False,
+            )
+        assert ended.stderr == b"infertop: standard output: No space left on device\n", words
+        assert ended.returncode == 2, words
+
+
+def test_verdict_reads_a_pipe_of_the_shell_and_no_device(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps(CASE).encode())
+    os.close(writing)
+    try:
+        ended = subprocess.run(
+            command("verdict", f"/dev/fd/{reading}"),
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            pass_fds=(reading,),
+            capture_output=True,
+            timeout=40,
+            check=False,
+        )
+    finally:
+        os.close(reading)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert json.loads(ended.stdout)["verdict"]
+    refused = run("verdict", "/dev/zero", home=tmp_path)
+    assert (refused.status, refused.err) == (2, "infertop: /dev/zero: not a regular file or a pipe\n")
+
+
+def test_a_token_of_the_environment_that_cannot_be_sent_is_refused_unquoted(tmp_path: Path) -> None:
+    ended = run("once", "http://127.0.0.1:9", home=tmp_path, env={"INFERTOP_TOKEN": "hun\nter2"})
+    assert (ended.status, ended.err) == (2, "infertop: INFERTOP_TOKEN: a token has no control characters\n")

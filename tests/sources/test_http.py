@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ipaddress
 import socket
 import ssl
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from tests.support.servers import CUT, NEVER, Reply, drip, endless, gzip_bomb, raw, serve, until
 from tui.model.settings import EngineTarget
 from tui.model.status import SourceError
+from tui.model.urls import parse_url
 from tui.sources.http import HttpTarget
 
 SECRET = "sk-very-secret"
@@ -293,3 +295,32 @@ async def test_tls_to_a_server_that_has_none() -> None:
 def test_importing_the_module_imports_no_httpx() -> None:
     code = "import sys, tui.sources.probes, tui.sources.engines.source; sys.exit('httpx' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+def link_local() -> str:
+    """A link-local address of this machine with its zone."""
+    table = Path("/proc/net/if_inet6")
+    for line in table.read_text().splitlines() if table.exists() else ():
+        packed, *_, zone = line.split()
+        if packed.startswith("fe80"):
+            return f"{ipaddress.IPv6Address(bytes.fromhex(packed))}%{zone}"
+    pytest.skip("no interface of this machine has a link-local IPv6 address")
+
+
+async def test_a_link_local_address_is_reached_by_its_zone_which_stays_here() -> None:
+    address = link_local()
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, address, 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        target = HttpTarget(parse_url(f"http://[{address.replace('%', '%25')}]:{port}"))
+        assert (await target.get("/", 5)).text() == "hi"
+        await target.close()
+    host = address.partition("%")[0]
+    assert f"host: [{host}]:{port}\r\n".encode() in heads[0].lower()
