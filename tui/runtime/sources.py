@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from tui.memory.model_files import ModelFiles
     from tui.model.places import ContainerReading, UnitReading
@@ -41,3 +42,5 @@ class Sources:
     """Reads the model files of an engine, given its options and a process of it; may block."""
     unit: Callable[[str], AsyncSource[UnitReading]] | None = None
     """Of a systemd unit by its name."""
+    state: Path | None = None
+    """The directory of what is kept between runs; None: nothing is."""
