@@ -19,7 +19,16 @@ Starter = Literal["systemd", "docker", "kubelet", "parent", "command", "nobody",
 
 
 class RefusedError(Exception):
-    """This test must not be run; the message says why, for the user. Exit status 2."""
+    """This test must not be run; the message says why, for the user. Exit status 2.
+
+    Args:
+        why: one line; text from outside in it must have passed ``clean``.
+        kind: what the target turned out to be, where that is the reason.
+    """
+
+    def __init__(self, why: str, kind: TargetKind | None = None) -> None:
+        super().__init__(why)
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,18 @@ class ReadinessProbe:
 
 
 @dataclass(frozen=True, slots=True)
+class Requester:
+    """Who asked for the test, for the audit log: the test's own process has no terminal any more."""
+
+    uid: int
+    user: str = ""
+    tty: str = ""
+    ssh_client: str = ""
+    """The address that the SSH session came from."""
+    sudo_user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One test, whole."""
 
@@ -131,6 +152,7 @@ class Plan:
     """How long a restart may take until the test gives up waiting."""
     warnings: tuple[str, ...] = ()
     """What the user has to know before confirming: ``nobody will start it again`` ..."""
+    by: Requester | None = None
 
     def document(self) -> dict[str, Any]:
         """As JSON; ``from_document`` reads it back."""
@@ -157,6 +179,7 @@ def from_document(document: dict[str, Any]) -> Plan:
         rest["readiness"] = ReadinessProbe(**rest["readiness"])
         rest["traffic"] = Traffic(**rest["traffic"])
         rest["warnings"] = tuple(rest["warnings"])
+        rest["by"] = None if rest.get("by") is None else Requester(**rest["by"])
         return Plan(**rest)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a plan: {error}") from None

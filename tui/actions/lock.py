@@ -1,0 +1,146 @@
+"""One test at a time: a lock file for this user's tests, and a name in the kernel for each engine tested."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from tui.actions.ancestry import stat_of
+from tui.actions.plan import RefusedError
+from tui.config.state import state_dir
+from tui.model.text import clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui.actions.plan import Plan, TestTarget
+
+_MOST_BYTES = 4096
+
+
+def lock_path() -> Path | None:
+    """Where the lock file is; None without a home."""
+    home = state_dir()
+    return None if home is None else home / "test.lock"
+
+
+class TestLock:
+    """Held by the process of a test for as long as it runs; the kernel lets go of it with that process.
+
+    Two locks: the file keeps this user to one test; a Unix socket in the abstract name space keeps all
+    users of the host (of its network namespace, to be exact) to one test an engine.
+
+    Args:
+        plan: the test.
+
+    Raises:
+        RefusedError: another test runs; the message names its process and target.
+    """
+
+    __test__ = False  # for pytest: this is none of its classes
+
+    def __init__(self, plan: Plan) -> None:
+        path = lock_path()
+        if path is None:
+            raise RefusedError("tests need a home for their lock: set XDG_STATE_HOME")
+        self._file = _open(path)
+        self._name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            _lock(self._file)
+            self._take_name(plan.target)
+            self._say_who(plan)
+        except RefusedError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let the next test begin."""
+        self._name.close()
+        os.close(self._file)
+
+    def __enter__(self) -> TestLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _take_name(self, target: TestTarget) -> None:
+        try:
+            self._name.bind(name_of(target))
+        except OSError:
+            raise RefusedError(f"another user tests {target.name} on this host now") from None
+
+    def _say_who(self, plan: Plan) -> None:
+        stat = stat_of(os.getpid())
+        holder = {
+            "pid": os.getpid(),
+            "start_ticks": None if stat is None else stat.start_ticks,
+            "test": plan.test,
+            "target": plan.target.name,
+            "since": time.time(),
+        }
+        try:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, json.dumps(holder).encode(), 0)
+        except OSError as error:
+            raise RefusedError(f"the lock file cannot be written: {error.strerror}") from None
+
+
+def check_free(target: TestTarget) -> None:
+    """Whether a test of it could begin now.
+
+    Raises:
+        RefusedError: another test runs; or there is no place for a lock.
+    """
+    path = lock_path()
+    if path is None:
+        raise RefusedError("tests need a home for their lock: set XDG_STATE_HOME")
+    file = _open(path)
+    try:
+        _lock(file)
+    finally:
+        os.close(file)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind(name_of(target))
+        except OSError:
+            raise RefusedError(f"another user tests {target.name} on this host now") from None
+
+
+def name_of(target: TestTarget) -> str:
+    """The abstract socket name that stands for an engine: by its process, else by its URL."""
+    main = target.main
+    if main is not None:
+        return f"\0infertop/test/{main.pid}.{main.start_ticks}"
+    return f"\0infertop/test/{hashlib.sha256(target.url.encode()).hexdigest()[:32]}"
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RefusedError(f"the lock file {path} cannot be opened: {error.strerror}") from None
+
+
+def _lock(file: int) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RefusedError(f"another test runs: {_holder(file)}") from None
+    except OSError as error:
+        raise RefusedError(f"the lock file cannot be locked: {error.strerror}") from None
+
+
+def _holder(file: int) -> str:
+    """Who holds the lock, as it wrote there itself."""
+    try:
+        found = json.loads(os.pread(file, _MOST_BYTES, 0))
+        return clean(f"{found['test']} test of {found['target']}, pid {found['pid']}")
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its process has not said which"
