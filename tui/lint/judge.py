@@ -17,6 +17,7 @@ from tui.lint.texts import TEXTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tui.lint.engines import Engine
     from tui.lint.measured import Figures
     from tui.lint.rule import Outcome
     from tui.lint.shape import Platform, Workload
@@ -61,20 +62,34 @@ def judge(workload: Workload, figures: Sequence[Figures] = ()) -> list[LintFindi
         workload: from a reader, or put together from the settings in force.
         figures: what was measured, one entry an engine; used for the engines of the same kind.
     """
-    everyone = _cases(workload, figures)
+    return [
+        _finding(rule, case, workload.label(None if rule.once else case.container), outcome)
+        for rule, case, outcome in outcomes(workload, figures)
+    ]
+
+
+def outcomes(
+    workload: Workload, figures: Sequence[Figures] = (), engine: Engine | None = None
+) -> Iterator[tuple[Rule, Case, Outcome]]:
+    """What each rule of the workload's platform says, in the order of the rules.
+
+    Args:
+        workload: from a reader, or put together from the settings in force.
+        figures: what was measured, one entry an engine; used for the engines of the same kind.
+        engine: what its containers run; None: what their commands and images say.
+    """
+    everyone = _cases(workload, figures, engine)
     serving = _serving(everyone)
-    found: list[LintFinding] = []
     for rule in RULES:
         if workload.platform not in rule.platforms:
             continue
         for case in everyone if rule.everyone else serving[:1] if rule.once else serving:
-            label = workload.label(None if rule.once else case.container)
-            found += [_finding(rule, case, label, outcome) for outcome in rule.check(case)]
-    return found
+            for outcome in rule.check(case):
+                yield rule, case, outcome
 
 
-def _cases(workload: Workload, figures: Sequence[Figures]) -> list[Case]:
-    engines = [(container, engine_of(container)) for container in workload.containers]
+def _cases(workload: Workload, figures: Sequence[Figures], known: Engine | None) -> list[Case]:
+    engines = [(container, known or engine_of(container)) for container in workload.containers]
     return [Case(workload, c, engine, for_engine(figures, engine.kind)) for c, engine in engines]
 
 

@@ -108,6 +108,15 @@ def parse(text: str) -> list[Figures]:
         report = json.loads(text)
     except (ValueError, RecursionError):
         raise ReportError("not JSON") from None
+    return figures_of(report)
+
+
+def figures_of(report: object) -> list[Figures]:
+    """As ``parse``, of a report that has been read already.
+
+    Raises:
+        ReportError: not the output of ``once --json``, ``drain-test`` or ``restart-test``.
+    """
     if isinstance(report, dict) and report.get("test") in ("drain", "restart"):
         return [_test(report)]
     if isinstance(report, dict) and isinstance(report.get("engines"), list) and "verdicts" in report:

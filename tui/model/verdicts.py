@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 VerdictName = Literal[
     "gpu_fault", "engine_down", "engine_hung", "loading", "draining", "kv_cache", "gpu_memory",
@@ -12,6 +12,8 @@ VerdictName = Literal[
 ]  # fmt: skip
 Confidence = Literal["high", "medium", "low"]
 Level = Literal["error", "warning", "info"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+"""Worst first."""
 
 AVAILABILITY: frozenset[str] = frozenset(("gpu_fault", "engine_down", "engine_hung", "loading", "draining"))
 """Verdicts that show on first evidence and outrank every bottleneck."""
@@ -62,6 +64,8 @@ class Finding:
     scope: str
     text: str
     arithmetic: str = ""
+    instead: str = ""
+    """What to set instead, where it is a setting that is at fault."""
 
 
 @dataclass(frozen=True, slots=True)

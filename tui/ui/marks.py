@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from tui.model.verdicts import Finding, Level, Verdict
 
 _MARKS: dict[Level, str] = {"error": "!! ", "warning": "! ", "info": "· "}
-LEVELS = tuple(_MARKS)
-"""Worst first."""
 
 
 def badge(verdict: Verdict) -> Span:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tui.model.verdicts import LEVELS
 from tui.ui.lines import Line, Span, cut, fit, flow, narrow, width, wrap
-from tui.ui.marks import LEVELS, badge, finding_line
+from tui.ui.marks import badge, finding_line
 from tui.ui.panes.past import strip
 from tui.ui.view import QUIET, headline, others
 from tui.ui.words import READING, SHORT_VERDICTS, elapsed, model_name, scope_name
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 LABEL = 9
 """Cells of the labels in front."""
+MORE = len("   +99 more")
 
 
 def title(view: View) -> Line:
@@ -31,7 +34,7 @@ def body(view: View, size: int, height: int) -> list[Line]:
         return [(Span(READING, "muted"),)]
     for_because, for_advice, for_also = _rooms(height)
     because = _because(main, size - LABEL, for_because)
-    also = flow(_also(view, main), size - LABEL, for_also) if for_also else []
+    also = _flowing(_also(view, main), size - LABEL, for_also) if for_also else []
     spare = for_because - len(because) + for_also - len(also)  # lines that nobody needs go to the advice
     advice = _advice(main, size - LABEL, for_advice + spare if for_advice else 0)
     found = [_headline(view, main, size)]
@@ -125,7 +128,7 @@ def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
 def _also(view: View, main: Verdict) -> list[Line]:
     """What else an operator should know: other sick scopes, findings, side remarks, then what is well."""
     rest = [(v, scope_name(v.scope, view.snapshot), narrow(v.title).lower()) for v in others(view)]
-    findings = _worst_first(view.judgement.findings)
+    findings = _together(view.judgement.findings)
     items: list[Line] = [
         (Span("! ", "warn"), Span(f"{scope} {title}")) for v, scope, title in rest if v.verdict not in QUIET
     ]
@@ -138,5 +141,18 @@ def _also(view: View, main: Verdict) -> list[Line]:
     return items
 
 
-def _worst_first(findings: tuple[Finding, ...]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
+def _together(findings: tuple[Finding, ...]) -> list[Finding]:
+    """Worst first; what is true of several engines alike, in one."""
+    alike: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.id, finding.level, finding.text), []).append(finding)
+    found = [
+        f[0] if len(f) == 1 else replace(f[0], text=f"{f[0].text} ({len(f)} times)") for f in alike.values()
+    ]
+    return sorted(found, key=lambda finding: LEVELS.index(finding.level))
+
+
+def _flowing(items: list[Line], size: int, rows: int) -> list[Line]:
+    """Items that flow; one that is longer than a line leaves room to say how many do not show."""
+    room = size - MORE if len(items) > 1 else size
+    return flow([fit(item, room) if width(item) > room else item for item in items], size, rows)
