@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest_textual_snapshot as plugin  # type: ignore[import-untyped]
 from hypothesis import settings
+
+from tests.support.byte_code import keep_byte_code
+from tests.support.signal_guard import guard, no_stray_signal  # noqa: F401  # a fixture of every test
 
 if TYPE_CHECKING:
     import pytest
@@ -17,10 +19,8 @@ _FONT_ADDRESS = re.compile(r',\s*url\("https?://[^"]*"\) format\("[^"]*"\)')
 _normalize = plugin.normalize_svg
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 
-# Hundreds of tests start the program. Where the environment forbids byte code each of them would compile all of
-# it, for 0.35 CPU s; an installed program never does. Beside the tree, so that nothing is left in it.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(__file__).parents[1] / ".pytest_cache" / "byte-code"))
+keep_byte_code()
+guard()
 
 # the machine that runs the tests may be busy with anything
 settings.register_profile("patient", deadline=None)

@@ -9,6 +9,8 @@ import importlib
 import sys
 from pathlib import Path
 
+from tests.support.byte_code import keep_byte_code
+
 
 def main(names: list[str]) -> int:
     found = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if not p.stem.startswith("__"))
@@ -31,4 +33,5 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    keep_byte_code()
     sys.exit(main(sys.argv[1:]))
