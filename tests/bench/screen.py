@@ -158,7 +158,9 @@ def _minutes(host: MovingHost, home: Path, urls: list[str]) -> Iterator[Row]:
         terminal.send("p")
         terminal.wait_for("PAUSED")
         paused = _minute(terminal)
-    with Terminal(command(*urls), env=environ) as terminal:
+    slowly = home / "slow.toml"
+    slowly.write_text("[screen]\nslow = true\n")
+    with Terminal(command("--config", str(slowly), *urls), env=environ) as terminal:
         terminal.wait_for(r"run\s+wait")
         slow = _minute(terminal)
     host.moving = False
