@@ -2,19 +2,28 @@
 
 ``runs/<id>/`` below the state directory holds one running or ended test: ``plan.json`` (written by who
 starts it), ``events.jsonl`` (appended by the test process alone, a JSON object a line), ``cancel`` (its
-existence asks the test to end). Finished reports lie in ``tests/<id>.json`` and ``tests/<id>.md``.
+existence asks the test to end), ``log`` (what the test's process had to say of itself) and ``engine.log``
+(the output of an engine that the test started). Finished reports lie in ``tests/<id>.json`` and
+``tests/<id>.md``.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tui.actions.ancestry import stat_of
 from tui.config.state import read_json, state_dir, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tui.actions.plan import TestKind
 
 EventKind = Literal["process", "state", "event", "request", "gauge", "note", "done"]
 """The ``kind`` of a line of the event file:
@@ -23,14 +32,18 @@ EventKind = Literal["process", "state", "event", "request", "gauge", "note", "do
 - ``state``: ``name`` is preparing, filling, confirming, stopping, draining, closing, starting, warming or
   reporting.
 - ``event``: ``t_s``, ``event``, ``detail``, as in the report.
-- ``request``: the fields of the report's ``requests``, whenever one of ours changes.
+- ``request``: the fields of the report's ``requests``, whenever one of ours begins or ends; their ``kind``
+  (in_flight or new) is under ``request``.
 - ``gauge``, about once a second: ``t_s``, ``running``, ``waiting``, ``readiness`` (status), ``established``.
 - ``note``: ``text``, for a person.
 - ``done``, the last line: ``passed`` (null: it could not be run), ``reasons``, ``report`` (path of the JSON).
 
-Each line has ``at``, epoch seconds.
+Each line has ``at``, epoch seconds. Until the action ``t_s``, ``started_s`` and ``ended_s`` are null: they
+are seconds since the action, and the requests are told once more, with them, when it comes.
 """
 REPORTS_KEPT = 200
+RUNS_KEPT = 30
+_DIGITS_OF_A_RUN = 3
 
 
 def runs_dir() -> Path | None:
@@ -66,6 +79,16 @@ class RunFiles:
         """Its existence asks the test to end."""
         return self.folder / "cancel"
 
+    @property
+    def log(self) -> Path:
+        """What the test's process writes to stdout and stderr."""
+        return self.folder / "log"
+
+    @property
+    def engine_log(self) -> Path:
+        """The output of an engine that the test started."""
+        return self.folder / "engine.log"
+
     def write_plan(self, document: dict[str, Any]) -> None:
         """Raises OSError where it cannot be written."""
         write_json(self.plan, document)
@@ -75,12 +98,83 @@ class RunFiles:
         return read_json(self.plan)
 
 
+def new_run(test: TestKind) -> RunFiles:
+    """A folder of its own for a test, 0700; those of ended tests beyond ``RUNS_KEPT`` go.
+
+    Raises:
+        OSError: there is no home to put it in, or it cannot be made.
+    """
+    home = runs_dir()
+    if home is None:
+        raise OSError("there is no home directory for the state of a test: set XDG_STATE_HOME")
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stem = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{test}"
+    for number in range(1, 10**_DIGITS_OF_A_RUN):
+        folder = home / f"{stem}-{number:0{_DIGITS_OF_A_RUN}}"
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            for old in all_runs()[RUNS_KEPT:]:
+                if holder(old) is None:
+                    shutil.rmtree(old.folder, ignore_errors=True)
+            return RunFiles(folder)
+    raise OSError(f"{home} holds too many tests of this second")
+
+
+def all_runs() -> list[RunFiles]:
+    """Newest first."""
+    home = runs_dir()
+    try:
+        names = [] if home is None else sorted((path.name for path in home.iterdir()), reverse=True)
+    except OSError:  # no test was ever run here
+        names = []
+    return [] if home is None else [RunFiles(home / name) for name in names]
+
+
+def holder(files: RunFiles) -> int | None:
+    """The pid of the process that runs this test now; None: it has ended, or has not begun."""
+    try:
+        with files.events.open("rb") as file:
+            first = json.loads(file.readline())
+        pid, ticks = int(first["pid"]), int(first["start_ticks"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    stat = stat_of(pid)
+    return pid if stat is not None and stat.start_ticks == ticks and not stat.zombie else None
+
+
+class EventWriter:
+    """Appends to the event file; made by the test's process alone.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+
+    def __init__(self, files: RunFiles) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(files.events, flags, 0o600)
+
+    def write(self, kind: EventKind, **fields: Any) -> None:
+        """One line, whole; lost where the disk is full: a test that has begun goes on without a reader."""
+        line = json.dumps({"kind": kind, "at": time.time(), **fields}).encode() + b"\n"
+        with suppress(OSError):
+            os.write(self._fd, line)
+
+    def close(self) -> None:
+        """No more lines."""
+        os.close(self._fd)
+
+
 class EventReader:
     """Reads what was appended since the last call; a line that is half written waits for its end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._at = 0
+
+    @property
+    def begun(self) -> bool:
+        """Something was read."""
+        return self._at > 0
 
     def read(self) -> list[dict[str, Any]]:
         """New events, oldest first; none while there is no file.

@@ -1,0 +1,182 @@
+"""The report of a test: the JSON contract, the files it is kept in, and what went before."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from tui.actions.judgement import judge, kept
+from tui.actions.reference import reference
+from tui.actions.report_text import render
+from tui.actions.runs import REPORTS_KEPT, reports_dir
+from tui.actions.traffic import since
+from tui.config.state import read_json, write_json
+from tui.lint.judge import outcomes
+from tui.lint.measured import figures_of
+from tui.lint.rule import Need
+from tui.lint.shape import Container, Workload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tui.actions.plan import Plan
+    from tui.actions.result import Result
+    from tui.actions.traffic import OwnRequest
+
+PREVIOUS = 5
+_NOT_OURS = ("D01",)
+"""It compares the grace period with the longest request: ours are as long as the test makes them."""
+LOAD = ("starting", "weights", "compile", "ready")
+
+
+def document(result: Result, previous: list[dict[str, Any]]) -> dict[str, Any]:
+    """The contract of ``drain-test`` and ``restart-test``: every field, null where it is not known."""
+    plan, target = result.plan, result.plan.target
+    passed, reasons = judge(result)
+    after = result.exit_after_s
+    report = {
+        "schema": 1,
+        "test": plan.test,
+        "target": {
+            "kind": target.kind,
+            "name": target.name,
+            "pid": None if target.main is None else target.main.pid,
+            "url": target.url,
+            "engine": target.engine,
+            "version": target.version,
+            "model": target.model,
+        },
+        "action": plan.stop.text,
+        "grace_s": plan.grace_s,
+        "grace_from": plan.grace_from,
+        "started_at": datetime.fromtimestamp(result.started_at, timezone.utc).isoformat(timespec="seconds"),
+        "passed": passed,
+        "reasons": reasons,
+        "events": [
+            {"t_s": since(result.action_at, event.at), "event": event.name, "detail": event.detail}
+            for event in sorted(result.events, key=lambda event: event.at)
+        ],
+        "requests": [request.row(result.action_at) for request in result.requests],
+        "phases": [asdict(phase) for phase in result.phases],
+        "outcomes": dict(Counter(map(_word, (r for r in result.requests if r.kind == "new")))),
+        "downtime_s": result.downtime_s,
+        "detect_s": result.detect_s,
+        "exit": {
+            "code": result.exit.code,
+            "signal": result.exit.signal,
+            "after_s": None if after is None else round(after, 3),
+        },
+        "leftovers": None
+        if result.leftovers is None
+        else [
+            {"pid": left.process.pid, "name": left.process.name, "gpu_mem_mib": left.gpu_mem_mib}
+            for left in result.leftovers
+        ],
+        "clients_closed": result.closed_at is not None,
+        "reference": reference(target.engine, target.parameters_b),
+        "previous": previous,
+        "notes": result.notes,
+    }
+    return {**report, "findings": findings(plan, report)}
+
+
+def findings(plan: Plan, report: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the rules about draining say of these figures; what they cannot judge is left out."""
+    main = plan.target.main
+    command = () if main is None else main.cmdline
+    workload = Workload(
+        platform="systemd",
+        kind=plan.target.kind,
+        name=plan.target.name,
+        file="",
+        line=0,
+        containers=(Container(plan.target.name, 0, command=command or None),),
+        grace_s=plan.grace_s,
+    )
+    found = []
+    for rule, _, outcome in outcomes(workload, figures_of(report)):
+        if not rule.id.startswith("D") or rule.id in _NOT_OURS or isinstance(outcome, Need):
+            continue
+        found.append(
+            {
+                "id": rule.id,
+                "level": outcome.level or rule.prose.level,
+                "scope": plan.target.url,
+                "text": rule.prose.text.format_map(outcome.values),
+                "arithmetic": outcome.arithmetic,
+                "instead": rule.prose.instead.format_map(outcome.values),
+            }
+        )
+    return found
+
+
+def save(name: str, report: dict[str, Any]) -> Path:
+    """Keep a report as JSON and Markdown, 0600; the oldest beyond ``REPORTS_KEPT`` go. The path of the JSON.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    home = reports_dir()
+    if home is None:
+        raise OSError("there is no home directory for reports: set XDG_STATE_HOME")
+    path = home / f"{name}.json"
+    write_json(path, report)
+    fd = os.open(home / f"{name}.md", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(render(report))
+    for old in sorted(home.glob("*.json"), reverse=True)[REPORTS_KEPT:]:
+        for file_ in (old, old.with_suffix(".md")):
+            with suppress(OSError):
+                file_.unlink()
+    return path
+
+
+def reports(url: str | None = None) -> list[dict[str, Any]]:
+    """Kept reports, newest first; of one target, where its address is given. Damaged ones are left out."""
+    home = reports_dir()
+    found: list[dict[str, Any]] = []
+    for path in sorted(home.glob("*.json"), reverse=True) if home is not None else ():
+        try:
+            report = read_json(path)
+        except (OSError, ValueError):
+            continue
+        if not isinstance(report, dict) or not isinstance(report.get("target"), dict):
+            continue
+        if url is None or report["target"].get("url") == url:
+            found.append(report)
+    return found
+
+
+def previous(plan: Plan) -> list[dict[str, Any]]:
+    """The last runs of this test on this target, newest first."""
+    rows = [_summary(report) for report in reports(plan.target.url) if report.get("test") == plan.test]
+    return rows[:PREVIOUS]
+
+
+def _summary(report: dict[str, Any]) -> dict[str, Any]:
+    in_flight = [r for r in report.get("requests") or [] if r.get("kind") == "in_flight"]
+    spans = [p for p in report.get("phases") or [] if p.get("name") in LOAD]
+    load = max(p["end_s"] for p in spans) - min(p["start_s"] for p in spans) if spans else None
+    return {
+        "test": report.get("test"),
+        "started_at": report.get("started_at"),
+        "passed": report.get("passed"),
+        "in_flight": len(in_flight),
+        "finished": sum(r.get("outcome") == "finished" for r in in_flight),
+        "exit_s": (report.get("exit") or {}).get("after_s"),
+        "downtime_s": report.get("downtime_s"),
+        "load_s": None if load is None else round(load, 3),
+    }
+
+
+def _word(request: OwnRequest) -> str:
+    status = request.http_status
+    return (
+        str(status)
+        if status is not None and (kept(request) or request.outcome == "error")
+        else str(request.outcome)
+    )
