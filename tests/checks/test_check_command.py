@@ -16,9 +16,11 @@ import pytest
 from tests.demo.clients import complete
 from tests.demo.running import running
 from tests.support.program import ROOT, Ended, environment, run
-from tests.support.servers import NEVER, serve_in_thread, vllm
+from tests.support.servers import NEVER, serve, serve_in_thread, vllm
 from tests.support.vllm_text import Rank, exposition
 from tests.support.waiting import until
+from tui.checks.health_start import started_within
+from tui.sources.kernel.visibility import in_own_namespace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,6 +156,30 @@ def test_no_driver_matters_where_there_are_gpus(tmp_path: Path, fake_nvml: FakeN
         (finding,) = found(done)["gpu-driver"]
         assert "no NVIDIA GPU on the PCI bus" in finding["text"]
     assert (done.status, finding["level"]) == ((1, "error") if devices else (0, "warning"))
+
+
+async def test_a_port_that_is_closed_while_the_engine_loads_again(tmp_path: Path) -> None:
+    async def check(url: str) -> Ended:
+        env = {"INFERTOP_NVML_LIBRARY": str(tmp_path / "none")}
+        return await asyncio.to_thread(
+            run, "check", url, "--as", "liveness", "--json", home=tmp_path, env=env
+        )
+
+    async with serve(HEALTHY) as server:
+        assert (await check(server.url)).status == 0
+    gone = await check(server.url)
+    async with running(tmp_path / "log", port=server.port, load_s=600.0, wait=False) as engine:
+        loading = await check(engine.url)
+    assert (gone.status, loading.status) == (1, 0)
+    assert found(gone)["engine-down"][0]["level"] == "error"
+    assert "started again since it last served" in found(loading)["engine-loading"][0]["text"]
+
+
+def test_a_container_s_first_process_is_a_start_of_its_engine() -> None:
+    ever_s = 1e9
+    assert started_within("http://127.0.0.1:1", ever_s) is in_own_namespace("/proc")
+    assert not started_within("http://127.0.0.1:1", 0.0)
+    assert not started_within("http://192.0.2.1:1", ever_s)  # another host's
 
 
 async def test_a_core_that_was_stopped_and_one_that_was_killed(tmp_path: Path) -> None:

@@ -125,6 +125,9 @@ def test_frozen_counters_with_work_fail_everything(check: Callable[..., Checked]
         assert hung.findings[0]["limit"] == 5.0
         assert hung.findings[0]["value"] == pytest.approx(12.1, abs=1)
         assert purposes(check, server.url) == (1, 1, 1)
+        server.routes["/is_paused"] = json_reply({"is_paused": True})  # in development mode
+        assert purposes(check, server.url) == (1, 0, 1)
+        assert "is paused, with 3 running" in check(server.url).text("engine-not-ready")
         server.routes["/metrics"] = Reply(200, exposition(Rank(steps=500), started=None))
         assert purposes(check, server.url) == (0, 0, 0)  # no work: no step is due
 

@@ -131,13 +131,18 @@ class EngineRoutes:
         return [CheckFinding("model-listed", "ok", text, len(names))]
 
     def paused(self) -> bool:
-        """SGLang refuses ``/ready`` and answers ``/ping`` while it is told to pause: no step is due."""
-        if self.identity is None or self.identity.engine != "sglang":
-            return False
+        """It was told to pause, so that no step is due.
+
+        SGLang refuses ``/ready`` and answers ``/ping`` then; vLLM says so in development mode.
+        """
+        assert self.identity is not None  # asked of an engine that is known
         try:
-            return self.ask("/ready").status == 503 and self.ask("/ping").status == 200
+            if self.identity.engine == "sglang":
+                return self.ask("/ready").status == 503 and self.ask("/ping").status == 200
+            said = self.ask("/is_paused").json() if self.identity.engine == "vllm" else None
         except SourceError:
             return False
+        return isinstance(said, dict) and said.get("is_paused") is True
 
     # ------------------------------------------------------------------------------- health routes
 

@@ -51,7 +51,6 @@ class Asker:
         verify: bool = True,
         unix_socket: str = "",
     ) -> None:
-        self.url = f"unix://{unix_socket}" if unix_socket else url
         parts = urlsplit(url)
         self._tls, self._base = parts.scheme == "https", parts.path.rstrip("/")
         self._host, self._port = host_port(url)
@@ -129,11 +128,7 @@ class Asker:
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
         if self._unix_socket:
-            connection = http.client.HTTPConnection("localhost", timeout=timeout_s)
-            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.sock.settimeout(timeout_s)
-            connection.sock.connect(self._unix_socket)
-            return connection
+            return _UnixConnection(self._unix_socket, timeout_s)
         if self._tls:
             return http.client.HTTPSConnection(
                 self._host, self._port, timeout=timeout_s, context=self._trust()
@@ -150,6 +145,17 @@ class Asker:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
 def _failure(error: Exception) -> SourceError:

@@ -29,24 +29,27 @@ def started_within(url: str, seconds: float) -> bool:
     # psutil and all of the process table: 0.1 s of CPU that only a closed port is worth
     from tui.sources.addresses import is_local
     from tui.sources.processes import ProcessSource
+    from tui.sources.recognition import HTTP_ROLES
 
     if not is_local(url):
         return False
-    if in_own_namespace("/proc") and (age_s := _first_process_age_s()) is not None and age_s < seconds:
-        return True
-    port = host_port(url)[1]
-    now = time.time()
-    return any(
-        process.started_at is not None and now - process.started_at < seconds
+    ports = (host_port(url)[1], None)
+    servers = [
+        process.pid
         for process in ProcessSource().read().processes
-        if process.role in ("api_server", "launcher") and process.port in (port, None) and not process.zombie
-    )
+        if process.role in HTTP_ROLES and process.port in ports and not process.zombie
+    ]
+    first = [1] if in_own_namespace("/proc") else []
+    ages = map(_age_s, (*first, *servers))
+    return any(age_s is not None and age_s < seconds for age_s in ages)
 
 
-def _first_process_age_s() -> float | None:
+def _age_s(pid: int) -> float | None:
+    """Since a process was started, to 10 ms; the epoch second of a process table is rounded."""
     try:
-        parsed = parse_stat(read_start("/proc/1/stat"))
-        uptime_s = float(read_start("/proc/uptime", 64).split()[0])
-    except (OSError, ValueError, IndexError):
+        parsed = parse_stat(read_start(f"/proc/{pid}/stat"))
+    except OSError:
         return None
-    return None if parsed is None else uptime_s - int(parsed[1][START]) / os.sysconf("SC_CLK_TCK")
+    if parsed is None:
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(parsed[1][START]) / os.sysconf("SC_CLK_TCK")
