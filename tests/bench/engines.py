@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bench.rows import Row
 from tests.support import captures
+from tests.support.probers import MadeProber
 from tui.exposition.parse import Parser
 from tui.model.settings import EngineTarget
 from tui.runtime.clock import SystemClock
@@ -136,7 +137,8 @@ async def _watch(urls: list[str]) -> tuple[float, float]:
         return task
 
     never: Callable[..., Any] = lambda *_: None  # noqa: E731
-    sources = Sources(never, never, never, EngineSource, lambda *_: (), lambda _: True)
+    made: Callable[..., Any] = lambda *_: MadeProber()  # noqa: E731
+    sources = Sources(never, never, never, EngineSource, made, made, lambda _: True)
     watched = [
         WatchedEngine(EngineTarget(url, engine="vllm"), sources, SystemClock(), lambda: 1.0, spawn)
         for url in urls

@@ -91,7 +91,7 @@ async def test_where_the_memory_of_an_engine_went(tmp_path: Path, fake_nvml: Fak
 async def test_a_restarted_engine_keeps_its_row_and_its_history(tmp_path: Path) -> None:
     config = Config(interval_s=0.2)
     async with running(tmp_path / "log", time_scale=0.1) as engine:
-        monitor = Monitor(config, (), real_sources(config), SystemClock())
+        monitor = Monitor(config, (), real_sources(), SystemClock())
 
         def row() -> EngineView | None:
             return next((view for view in monitor.snapshot().engines if view.url == engine.url), None)

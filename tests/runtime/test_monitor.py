@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pytest
 
+from tests.support.clock import ManualClock
+from tests.support.probers import MadeProber
 from tests.support.waiting import until
 from tui.model.readings import (
     EngineKind,
@@ -19,14 +21,13 @@ from tui.model.readings import (
     GpuReading,
     GpuSet,
     HostReading,
-    ProbeReading,
     ProcessTable,
 )
 from tui.model.settings import Config, DiscoverySettings, EngineTarget
 from tui.model.status import SourceError
 from tui.runtime.clock import SystemClock
 from tui.runtime.monitor import GUESSES, Monitor
-from tui.runtime.sources import ProbePlan, Sources
+from tui.runtime.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -73,19 +74,6 @@ class Engine:
         self.closed += 1
 
 
-class Probe:
-    name = "probe"
-
-    def __init__(self, url: str, path: str) -> None:
-        self.url, self.path = url, path
-
-    async def read(self) -> ProbeReading:
-        return ProbeReading(self.url, "liveness", path=self.path, status=200, latency_s=0.001, streak=1)
-
-    async def close(self) -> None:
-        pass
-
-
 @dataclass
 class World:
     """What the made-up sources answer; change it while the monitor runs."""
@@ -103,7 +91,8 @@ class World:
             host=lambda: Blocking("host", lambda: HostReading(cpu_pct_total=10.0)),
             processes=lambda: Blocking("processes", lambda: self.table),
             engine=self.engine,
-            probes=lambda target, kind: (ProbePlan(Probe(target.url, f"/{kind}"), 0.2, 1.0),),
+            prober=lambda *_: MadeProber(),
+            generator=lambda *_: MadeProber(),
             is_local=lambda url: True,
         )
 
@@ -135,7 +124,7 @@ async def test_reads_judges_and_keeps_series() -> None:
         assert monitor.history.values("gpu:0", "sm_pct", 0.0)
         assert monitor.timeline("host")
         probed = await until(lambda: monitor.snapshot().engines[0].probes, 5)
-        assert probed[0].path == "/vllm"
+        assert probed[0].path == "/health"
 
 
 @pytest.mark.parametrize("trouble", ["refused", "hangs"])
@@ -212,9 +201,10 @@ async def test_looks_for_nothing_when_told_so_or_when_urls_are_given() -> None:
 async def test_another_engine_on_the_port_gets_its_own_probes() -> None:
     engine = Engine(A)
     async with running(World(engines={A: engine}), A) as monitor:
-        await until(lambda: [p.path for p in monitor.snapshot().engines[0].probes] == ["/vllm"], 10)
+        await until(lambda: {p.path for p in monitor.snapshot().engines[0].probes} == {"/health"}, 10)
         engine.kind = "sglang"
-        await until(lambda: [p.path for p in monitor.snapshot().engines[0].probes] == ["/sglang"], 10)
+        await until(lambda: "/ready" in {p.path for p in monitor.snapshot().engines[0].probes}, 10)
+        assert monitor.snapshot().engines[0].probe_origin == "sglang's defaults"
 
 
 async def test_the_command_line_tells_the_seats() -> None:
@@ -270,17 +260,20 @@ async def test_a_version_tells_the_seats_that_no_command_line_names() -> None:
 
 async def test_a_one_shot_run_sees_no_more_of_one_engine_because_another_is_slow() -> None:
     well, dead = Engine(A), Engine(B, SourceError("refused"), hangs=True)
+    clock = ManualClock()
     monitor = Monitor(
         Config(interval_s=0.2),
         (EngineTarget(A), EngineTarget(B)),
         World(engines={A: well, B: dead}).sources(),
-        SystemClock(),
+        clock,
         backoff=False,
     )
     sampling = asyncio.create_task(monitor.sample(2))
-    await until(lambda: len(well.reads) == 2, 10)
-    await asyncio.sleep(0.7)  # three more intervals, in which nothing may be read
+    await clock.advance(0.2)
     assert len(well.reads) == 2
+    await clock.advance(0.7)  # three more intervals, in which nothing may be read
+    assert len(well.reads) == 2
+    assert not sampling.done()
     sampling.cancel()
     await asyncio.gather(sampling, return_exceptions=True)
     await monitor.stop()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clock import ManualClock
+from tests.support.probers import MadeProber
 from tui.model.readings import EngineReading
 from tui.model.settings import EngineTarget
 from tui.runtime.sources import Sources
@@ -61,7 +62,8 @@ class Watch:
             return self.tasks[-1]
 
         never: Callable[..., Any] = lambda *_: None  # noqa: E731
-        sources = Sources(never, never, never, lambda _: self.engine, lambda *_: (), lambda _: True)
+        made: Callable[..., Any] = lambda *_: MadeProber()  # noqa: E731
+        sources = Sources(never, never, never, lambda _: self.engine, made, made, lambda _: True)
         self.watched = WatchedEngine(
             EngineTarget(URL), sources, self.clock, lambda: 1.0, spawn, backoff=backoff
         )

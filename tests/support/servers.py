@@ -34,6 +34,7 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str]
+    body: bytes = b""
 
 
 Raw = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
@@ -121,7 +122,9 @@ class Server:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ", 2)
         pairs = (line.split(":", 1) for line in head[1:] if line)
-        request = Request(method, path, {name.lower(): value.strip() for name, value in pairs})
+        headers_sent = {name.lower(): value.strip() for name, value in pairs}
+        body_sent = await reader.readexactly(int(headers_sent.get("content-length", 0)))
+        request = Request(method, path, headers_sent, body_sent)
         self.requests.append(request)
         route = self.routes.get(
             path, self.routes.get("*", Reply(404, '{"detail":"Not Found"}', "application/json"))

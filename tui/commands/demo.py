@@ -61,6 +61,6 @@ def show(
 
     if traffic is None or traffic.rate <= 0:
         traffic = STEADY
-    monitor = DemoMonitor(config, spec or EngineSpec(port=0), traffic, real_sources(config), control=control)
+    monitor = DemoMonitor(config, spec or EngineSpec(port=0), traffic, real_sources(), control=control)
     with logging_to(None):
         return run_screen(monitor, config).status

@@ -8,7 +8,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from tui.commands.setup import config_from, real_sources, targets_from
+from tui.commands.setup import add_probe_arguments, config_from, real_sources, targets_from
 from tui.commands.usage import UsageError
 from tui.model.verdicts import CALM
 from tui.report import once_json, once_text
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="metrics on another port; the n-th belongs to the n-th URL",
     )
+    add_probe_arguments(parser)
     parser.add_argument(
         "--format",
         metavar="TEMPLATE",
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         template = None if args.format is None else once_text.template(args.format)
     except ValueError as error:
         raise UsageError(f"--format: {error}") from None
-    snapshot, judgement = asyncio.run(sample(config, targets, real_sources(config), args.samples))
+    snapshot, judgement = asyncio.run(sample(config, targets, real_sources(), args.samples))
     if args.json:
         print(json.dumps(once_json.document(snapshot, judgement), ensure_ascii=True, allow_nan=False))
     elif template is not None:

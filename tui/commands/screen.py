@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tui import __version__
 from tui.commands.log_file import logging_to
 from tui.commands.once import interval
-from tui.commands.setup import config_from, need_terminal, real_sources, targets_from
+from tui.commands.setup import add_probe_arguments, config_from, need_terminal, real_sources, targets_from
 from tui.runtime.clock import SystemClock
 from tui.runtime.journal import LOG
 from tui.runtime.monitor import Monitor
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="metrics on another port; the n-th belongs to the n-th URL",
     )
+    add_probe_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         screen = replace(screen, ascii=True)
     config = replace(config, screen=screen)
     monitor = Monitor(
-        config, targets_from(config, args.urls, args.metrics_url), real_sources(config), SystemClock()
+        config, targets_from(config, args.urls, args.metrics_url), real_sources(), SystemClock()
     )
     with logging_to(args.log):
         from tui.ui.run import run_screen  # the only import of textual: what fails above must fail fast

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.commands.usage import UsageError
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from tui.model.readings import EngineKind
-    from tui.model.settings import Config
-    from tui.runtime.sources import ProbePlan, Sources
+    from tui.model.settings import Config, ProbeSettings
+    from tui.runtime.sources import Sources
 
 
 def config_from(args: argparse.Namespace) -> Config:
@@ -37,7 +37,33 @@ def config_from(args: argparse.Namespace) -> Config:
         config = replace(config, read_only=True)
     if getattr(args, "interval", None) is not None:
         config = replace(config, interval_s=args.interval)
-    return config
+    return replace(config, probes=_probes(args, config))
+
+
+def add_probe_arguments(parser: argparse.ArgumentParser) -> None:
+    """What screen and ``once`` may be told about probes."""
+    parser.add_argument(
+        "--manifest", metavar="FILE", type=Path, help="probe settings: those of a Kubernetes manifest"
+    )
+    parser.add_argument(
+        "--generate", action="store_true", help="ask the engine for one token now and then (key g)"
+    )
+
+
+def _probes(args: argparse.Namespace, config: Config) -> ProbeSettings:
+    probes = config.probes
+    if getattr(args, "generate", False):
+        if config.read_only:
+            raise UsageError("--generate sends the engine a request, and --read-only sends none")
+        probes = replace(probes, generate=True)
+    if getattr(args, "manifest", None) is not None:
+        from tui.runtime.probe_manifest import ManifestError, read_manifest
+
+        try:
+            probes = replace(probes, manifest=read_manifest(args.manifest))
+        except ManifestError as error:
+            raise UsageError(f"--manifest: {error}") from None
+    return probes
 
 
 def need_terminal() -> None:
@@ -79,35 +105,31 @@ def targets_from(
     return tuple({target.url: target for target in targets}.values())
 
 
-def real_sources(config: Config) -> Sources:
+def real_sources() -> Sources:
     """NVML, /proc and HTTP of this machine."""
     from tui.memory.model_files import read_model
-    from tui.runtime.sources import ProbePlan, Sources
+    from tui.runtime.sources import Sources
     from tui.sources.addresses import is_local
     from tui.sources.docker import ContainerSource
     from tui.sources.engines.source import EngineSource
+    from tui.sources.generate import GenerateProber
     from tui.sources.host import HostSource
     from tui.sources.nvml.source import NvmlSource
-    from tui.sources.probes import probe_sources
+    from tui.sources.probes import prober
     from tui.sources.processes import ProcessSource
     from tui.sources.systemd import UnitSource
-
-    def probes(target: EngineTarget, kind: EngineKind) -> tuple[ProbePlan, ...]:
-        return tuple(
-            ProbePlan(source, spec.period_s, spec.timeout_s)
-            for source, spec in probe_sources(target, kind, config.probes)
-        )
 
     return Sources(
         gpus=NvmlSource,
         host=HostSource,
         processes=ProcessSource,
         engine=EngineSource,
-        probes=probes,
+        prober=prober,
+        generator=GenerateProber,
         is_local=is_local,
-        container=ContainerSource,
+        container=lambda place: ContainerSource(place.container_id or "", place.runtime),
         model=read_model,
-        unit=UnitSource,
+        unit=lambda p: UnitSource(p.unit or "", user=p.user_unit, manager_uid=p.manager_uid),
         state=state_dir(),
     )
 

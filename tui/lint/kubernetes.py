@@ -210,6 +210,7 @@ def _handler(raw: Fields, kind: HandlerKind) -> Handler:
         )
     elif node is not None:
         inner.error(node.line, "port: expected a number or a name")
+    sent = {h.text("name"): h.text("value") for h in inner.maps("httpHeaders")}
     return Handler(
         kind=kind,
         line=raw.at(kind),
@@ -217,7 +218,8 @@ def _handler(raw: Fields, kind: HandlerKind) -> Handler:
         port=clean(port, 40) if isinstance(port, str) else port,
         scheme=clean(inner.text("scheme"), 10).upper() or "HTTP",
         host=clean(inner.text("host"), 100),
-        headers=frozenset(h.text("name").lower() for h in inner.maps("httpHeaders")),
+        headers=frozenset(name.lower() for name in sent),
+        header_values=sent,
         words=inner.words("command") or () if kind == "exec" else (),
     )
 

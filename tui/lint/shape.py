@@ -58,6 +58,8 @@ class Handler:
     headers: frozenset[str] = frozenset()
     """Names in lower case."""
     words: tuple[str, ...] = ()
+    header_values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """As written, by name; may hold a token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ EngineState = Literal["loading", "serving", "draining", "down", "unknown"]
 GpuState = Literal["ok", "lost", "error"]
 ProbeKind = Literal["liveness", "readiness", "startup", "generate"]
 ProbeStatus = int | Literal["timeout", "refused", "reset", "tls", "dns"]
-ProbeAction = Literal["none", "restart", "unready", "ready"]
+ProbeAction = Literal["none", "restart", "unready", "ready", "unhealthy"]
+"""``unhealthy`` is Docker's, and only a word: nothing restarts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,16 +353,40 @@ class ProbeReading:
     streak: int = 0
     """Results alike in a row: positive for successes, negative for failures, 0 before the first."""
     would: ProbeAction = "none"
+    """What the platform would do if the results go on like this; ``generate`` never does anything."""
     would_in_s: float | None = None
     age_s: float | None = None
-    """Seconds since it was asked, in a snapshot."""
+    """Seconds since it was answered, or given up, in a snapshot."""
+    latency_p50_s: float | None = None
+    latency_max_s: float | None = None
+    results: int = 0
+    """Of how many results the latencies are (200 at most); a timeout counts as its whole length."""
+    span_s: float | None = None
+    """Seconds between the first and the last of these results."""
+    threshold: int | None = None
+    """Results alike in a row at which the platform acts, of the kind that ``streak`` counts."""
+    waiting_s: float | None = None
+    """Age of the request that nothing has answered yet; None while none is under way."""
+    decided_at: float | None = None
+    """Epoch seconds at which the failure threshold was last reached: what it would have been restarted,
+    taken out of service or called unhealthy at. Of ``generate``: as if it were the liveness probe."""
+    decisions: int = 0
+    """How often that was."""
+    notice_in_s: float | None = None
+    """``generate``: in how many seconds it would reach the liveness probe's failure threshold."""
+    recent: tuple[bool | None, ...] = ()
+    """The last results, oldest first (120 at most); None: thrown away by the kubelet's rules."""
+    failed: bool = False
+    """It failed although its status passes: a loop of redirects, a stream that ended without a token."""
+    note: str = ""
+    """For a person: why there is no result, or what is wrong with it."""
 
     @property
     def ok(self) -> bool | None:
         """The kubelet's view of the last answer: 200-399 passes; None before the first."""
         if self.status is None:
             return None
-        return isinstance(self.status, int) and 200 <= self.status < 400
+        return isinstance(self.status, int) and 200 <= self.status < 400 and not self.failed
 
 
 # ---------------------------------------------------------------------------------------- processes
@@ -402,6 +427,8 @@ class EngineProcess:
     """Where it runs; None where it was not looked for (only servers are) or cannot be told."""
     closed: bool = False
     """Another user's: which sockets and which network it has cannot be seen without root."""
+    start_ticks: int | None = None
+    """Clock ticks from boot to its start: with the pid, it is this process and no later one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from tui.model.readings import EngineKind
+    from collections.abc import Mapping
+
+    from tui.model.readings import EngineKind, ProbeKind
+
+ProbeHandler = Literal["httpGet", "tcpSocket", "exec", "grpc"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,23 @@ class ProbeSpec:
     timeout_s: float = 1.0
     success_threshold: int = 1
     failure_threshold: int = 3
+    handler: ProbeHandler = "httpGet"
+    host: str = ""
+    """Asked in place of the engine's own host; empty: that."""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Name and value; may hold a token, so they are never shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestProbes:
+    """The probes of one container of a manifest that runs an engine."""
+
+    origin: str
+    """File and line, for a person."""
+    engine: EngineKind
+    specs: Mapping[ProbeKind, ProbeSpec]
+    port: int | None = None
+    """Where the engine serves in there; None: that cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +128,8 @@ class ProbeSettings:
     liveness: ProbeSpec | None = None
     readiness: ProbeSpec | None = None
     startup: ProbeSpec | None = None
+    manifest: tuple[ManifestProbes, ...] = ()
+    """Of ``--manifest``; they stand above the sections of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +140,7 @@ class ActionSettings:
     require_idle: bool = True
     grace_s: float = 30.0
     start_command: tuple[str, ...] = ()
+    stop_command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class EngineView:
     """The probes in force by kind, paths filled in; empty until the engine's kind is known."""
     probe_origin: str = ""
     """For a person: where these settings come from, e.g. ``vllm's defaults`` or ``pod.yaml:12``."""
+    probe_requests: int = 0
+    """Requests that this program's probes sent to it in the last 60 s."""
     local: bool = False
     """The URL is an address of this host, so that absence from the process table means something."""
     processes: tuple[EngineProcess, ...] | None = None
@@ -77,5 +79,7 @@ class HostSnapshot:
     """False until the first look for engines has ended."""
     hidden: str = ""
     """For a person: what cannot be seen of the processes of this host, and what would bring it."""
+    generate: bool = False
+    """The generate probe is switched on."""
     orphans: tuple[Orphan, ...] | None = None
     """Processes that hold memory for nothing; None where neither process table nor driver can be read."""

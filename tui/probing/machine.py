@@ -26,7 +26,7 @@ class Decision:
 
     at: float
     kind: Kind
-    action: Literal["restart", "unready", "ready", "started"]
+    action: Literal["restart", "unready", "ready", "started", "unhealthy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,14 @@ class ContainerProbes:
         """Whether the container counts as ready."""
         readiness = self.loops.get("readiness")
         return self.running and self.started and (readiness is None or readiness.state == "success")
+
+    def streak(self, kind: Kind) -> int:
+        """As ``ProbeLoop.streak``.
+
+        Raises:
+            KeyError: there is no such probe.
+        """
+        return self.loops[kind].streak
 
     def due(self) -> tuple[Kind, float] | None:
         """The probe that starts next, and when; None while all are running, gated or held."""

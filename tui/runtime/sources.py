@@ -10,19 +10,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tui.memory.model_files import ModelFiles
-    from tui.model.places import ContainerReading, UnitReading
-    from tui.model.readings import EngineKind, EngineReading, GpuSet, HostReading, ProbeReading, ProcessTable
-    from tui.model.settings import EngineTarget
+    from tui.model.places import ContainerReading, Place, UnitReading
+    from tui.model.readings import EngineKind, EngineReading, GpuSet, HostReading, ProcessTable
+    from tui.model.settings import EngineTarget, ProbeSpec
     from tui.sources.base import AsyncSource, BlockingSource
-
-
-@dataclass(frozen=True, slots=True)
-class ProbePlan:
-    """One probe route and how often it is called."""
-
-    source: AsyncSource[ProbeReading]
-    period_s: float
-    timeout_s: float
+    from tui.sources.probes import Prober
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +25,17 @@ class Sources:
     host: Callable[[], BlockingSource[HostReading]]
     processes: Callable[[], BlockingSource[ProcessTable]]
     engine: Callable[[EngineTarget], AsyncSource[EngineReading]]
-    probes: Callable[[EngineTarget, EngineKind], tuple[ProbePlan, ...]]
+    prober: Callable[[EngineTarget, ProbeSpec], Prober]
+    """Makes one probe, httpGet or tcpSocket."""
+    generator: Callable[[EngineTarget, EngineKind], Prober]
+    """Makes the generate probe of an engine that has a route for it."""
     is_local: Callable[[str], bool]
     simulated: bool = False
-    container: Callable[[str], AsyncSource[ContainerReading]] | None = None
-    """Of a container by its id; None: containers are not asked about."""
+    container: Callable[[Place], AsyncSource[ContainerReading]] | None = None
+    """Of a place's container; None: containers are not asked about."""
     model: Callable[[Mapping[str, str], int], ModelFiles] | None = None
     """Reads the model files of an engine, given its options and a process of it; may block."""
-    unit: Callable[[str], AsyncSource[UnitReading]] | None = None
-    """Of a systemd unit by its name."""
+    unit: Callable[[Place], AsyncSource[UnitReading]] | None = None
+    """Of a place's systemd unit."""
     state: Path | None = None
     """The directory of what is kept between runs; None: nothing is."""

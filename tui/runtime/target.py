@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections import deque
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tui.model.settings import EngineTarget
+from tui.model.settings import EngineTarget, ProbeSettings
 from tui.model.snapshot import EngineView
-from tui.model.status import SourceState
 from tui.model.urls import host_port
 from tui.runtime.poll import Poller
+from tui.runtime.probe_watch import ProbeWatch
 from tui.sources.command_line import command_args
 from tui.sources.option_defaults import option_defaults
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tui.model.places import Place
-    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading, ProbeReading
+    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading
+    from tui.model.verdicts import VerdictName
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
 
@@ -32,6 +32,8 @@ SCRAPE_DEADLINE_S = 5.0
 SCRAPING_SHARE = 0.2
 """A server whose scrapes take long is scraped less often: they keep it busy for no more of the time."""
 SLOWEST_S = 15.0
+NO_GENERATION: Final[frozenset[VerdictName]] = frozenset(("loading", "draining", "engine_down"))
+"""While it is one of these a generation would fail, or delay its end."""
 TOO_LARGE_S = 30.0
 """Until a body is read again that was too large: it will hardly have shrunk, and costs both sides much."""
 
@@ -47,6 +49,8 @@ class WatchedEngine:
         spawn: starts a coroutine that the caller owns and ends.
         backoff: as for ``Poller``.
         on_loss: called when a scrape fails after one that succeeded.
+        probes: settings of config and command line.
+        generate_timeout_s: until an unanswered generation is given up.
     """
 
     def __init__(
@@ -59,6 +63,8 @@ class WatchedEngine:
         *,
         backoff: bool = True,
         on_loss: Callable[[], None] | None = None,
+        probes: ProbeSettings | None = None,
+        generate_timeout_s: float = 30.0,
     ) -> None:
         self.target = target
         self.local = sources.is_local(target.url)
@@ -68,9 +74,17 @@ class WatchedEngine:
         self._clock = clock
         self._spawn = spawn
         self._backoff = backoff
-        self._kind: EngineKind | None = None
-        self._probes: list[Poller[ProbeReading]] = []
-        self._probe_tasks: list[asyncio.Task[None]] = []
+        self.verdict: VerdictName | None = None
+        """What it was judged to be."""
+        self.probes = ProbeWatch(
+            target,
+            sources,
+            probes or ProbeSettings(),
+            generate_timeout_s,
+            clock,
+            spawn,
+            self._may_generate,
+        )
         self._served_last: float | None = None
         self._asked_interval = interval
         self._took: deque[float] = deque(maxlen=3)
@@ -87,7 +101,7 @@ class WatchedEngine:
             backoff=backoff,
         )
         if target.engine != "auto":
-            self._start_probes(target.engine)
+            self.probes.learn_kind(target.engine)
 
     def start(self) -> None:
         """Begin to scrape."""
@@ -104,14 +118,16 @@ class WatchedEngine:
 
     def learn_tree(self, tree: tuple[EngineProcess, ...]) -> None:
         """What the process table says of an endpoint of this host."""
-        self.learn_kind(tree[0].engine)
+        server = tree[0]
+        self.probes.learn_process("pid", server.pid, server.started_at)
+        self.learn_kind(server.engine)
         place = next((process.place for process in tree if process.place is not None), None)
         self.place = place or self.place
 
     def learn_kind(self, kind: EngineKind) -> None:
         """What the process table says of an endpoint that has not answered yet."""
-        if self._kind is None:
-            self._start_probes(kind)
+        if self.probes.kind is None:
+            self.probes.learn_kind(kind)
 
     def view(
         self,
@@ -140,16 +156,13 @@ class WatchedEngine:
         if reading is not None and (every := self._interval()) > self._asked_interval():
             reading = dataclasses.replace(reading, scrape_every_s=every)
             observed = dataclasses.replace(observed, reading=reading)
-        probes = tuple(
-            dataclasses.replace(found.reading, age_s=found.status.age_s)
-            for probe in self._probes
-            if (found := probe.observed(now)).reading is not None
-            and found.status.state is not SourceState.STALE
-        )
         return EngineView(
             url=self.target.url,
             engine=observed,
-            probes=probes,
+            probes=self.probes.readings(now),
+            probe_specs=self.probes.specs,
+            probe_origin=self.probes.origin,
+            probe_requests=self.probes.sent(now),
             local=self.local,
             processes=tree,
             ever_served=self._served_last is not None,
@@ -170,31 +183,42 @@ class WatchedEngine:
         pids = {process.pid for process in tree}
         held = tuple(card for card in gpus if any(p.pid in pids for p in card.processes or ()))
         version = reading.version if reading is not None else None
-        return option_defaults(self._kind, version, args, held or gpus)
+        return option_defaults(self.probes.kind, version, args, held or gpus)
 
     async def end(self) -> None:
         """Stop reading it, for good."""
-        for task in (self._scraping, *self._probe_tasks):
-            if task is not None:
-                task.cancel()
+        if self._scraping is not None:
+            self._scraping.cancel()
         await self.close()
 
     async def close(self) -> None:
         """Close every connection."""
         await self.scrape.close()
-        for probe in self._probes:
-            await probe.close()
+        await self.probes.close()
 
     def _on_reading(self, reading: EngineReading) -> None:
         self._served_last = self._clock.monotonic()
         self._too_large = reading.reason == "too_large"
         if reading.scrape_s is not None:
             self._took.append(reading.scrape_s)
-        if reading.engine is not None and reading.engine != self._kind:
-            self._start_probes(reading.engine)
-        elif self.scrape.recovered:
-            for probe in self._probes:  # what they said of the closed port is no longer true
-                self._spawn(probe.read_once())
+        if reading.started_at is not None:
+            self.probes.learn_process("start", reading.started_at, reading.started_at)
+        if reading.engine is not None:
+            self.probes.learn_kind(reading.engine)
+        if self.scrape.recovered:
+            self.probes.served()
+
+    def _may_generate(self) -> bool:
+        """It serves as far as is known, and does not drain: SGLang takes requests then, and never ends."""
+        now = self._clock.monotonic()
+        reason = self.scrape.observed(now).status.reason
+        if (
+            self._served_last is None
+            or reason in ("refused", "reset", "dns")
+            or self.verdict in NO_GENERATION
+        ):
+            return False
+        return not self.probes.turns_away
 
     def _interval(self) -> float:
         """Seconds between scrapes: what was asked for, or more where a scrape takes long or is in vain.
@@ -208,26 +232,6 @@ class WatchedEngine:
             return max(asked, TOO_LARGE_S)
         usual = statistics.median(self._took) if self._took else 0.0
         return max(asked, min(SLOWEST_S, usual / SCRAPING_SHARE))
-
-    def _start_probes(self, kind: EngineKind) -> None:
-        if self._probes:  # another engine took the port: its routes are others
-            for task in self._probe_tasks:
-                task.cancel()
-            for poller in self._probes:
-                self._spawn(poller.close())
-        self._kind = kind
-        self._probes, self._probe_tasks = [], []
-        for plan in self._sources.probes(self.target, kind):
-            poller = Poller(
-                plan.source,
-                self._clock,
-                partial(float, plan.period_s),
-                # the probe's own timeout comes first and is a result; the rest is for a cold start
-                deadline_s=plan.timeout_s + 3.0,
-                backoff=False,  # a probe keeps its phase whatever it meets, as the kubelet's does
-            )
-            self._probes.append(poller)
-            self._probe_tasks.append(self._spawn(poller.run()))
 
 
 def discovered(url: str, tree: tuple[EngineProcess, ...]) -> EngineTarget:

@@ -1,217 +1,206 @@
-"""Health routes asked as the kubelet asks them: a new connection each time, a status or why there is none."""
+"""Health routes asked as the kubelet asks them: a new connection each time, a status or why there is none.
+
+When to ask, for how long to wait and what follows is ``tui.probing``'s to say and ``tui.runtime``'s to do.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import time
-from collections import deque
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
-from tui.model.readings import ProbeReading
-from tui.model.settings import ProbeSpec
 from tui.model.status import SourceError
 from tui.model.urls import host_port
+from tui.probing.outcomes import (
+    BODY_LIMIT,
+    Outcome,
+    RedirectError,
+    http_outcome,
+    next_url,
+    tcp_outcome,
+)
 from tui.sources.http import HttpTarget
+from tui.sources.resolve import Resolver
 
 if TYPE_CHECKING:
-    from tui.model.readings import EngineKind, ProbeAction, ProbeKind, ProbeStatus
-    from tui.model.settings import EngineTarget, ProbeSettings
+    from tui.model.readings import ProbeStatus
+    from tui.model.settings import EngineTarget, ProbeSpec
     from tui.model.status import Reason
 
-KEPT_RESULTS = 100
-"""Results of which the percentile is taken."""
-READ_BYTES = 10_000
-"""The kubelet reads no more of an answer either."""
 _NO_STATUS: dict[Reason, ProbeStatus] = {
     "refused": "refused", "timeout": "timeout", "tls": "tls", "dns": "dns", "reset": "reset",
 }  # fmt: skip
-"""Any other reason (what answers is not HTTP) is a broken exchange: reset."""
-
-Route = tuple["ProbeKind", str, float, float]
-"""Kind, path, period in seconds, timeout in seconds."""
-
-_KUBELET = (10.0, 1.0)
-_ROUTES: dict[EngineKind, tuple[Route, ...]] = {
-    "vllm": (("liveness", "/health", *_KUBELET), ("readiness", "/health", *_KUBELET)),
-    # its /health generates a token: never under 1 s, and 20 s until it gives up on a hung scheduler
-    "sglang": (("liveness", "/health", 30.0, 25.0), ("readiness", "/ready", *_KUBELET)),
-    "trtllm": (("liveness", "/health", *_KUBELET), ("readiness", "/health", *_KUBELET)),
-    "triton": (("liveness", "/v2/health/live", *_KUBELET), ("readiness", "/v2/health/ready", *_KUBELET)),
-}
 
 
-def default_probes(engine: EngineKind | None) -> tuple[Route, ...]:
-    """The health routes of an engine, with the kubelet's own cadence where the engine bears it.
-
-    None are known for an unknown engine: a wrong route could make it work.
-    """
-    return _ROUTES[engine] if engine is not None else ()
-
-
-def probe_specs(engine: EngineKind, settings: ProbeSettings) -> tuple[tuple[ProbeKind, ProbeSpec], ...]:
-    """The probes to run: those of the settings, the engine's own where they have none.
-
-    A path that the settings leave empty is the engine's default route of that kind (for the startup
-    probe: of liveness). Without settings there is no startup probe.
-    """
-    own = {
-        kind: ProbeSpec(path, period_s=period, timeout_s=timeout)
-        for kind, path, period, timeout in _ROUTES[engine]
-    }
-    asked: dict[ProbeKind, ProbeSpec | None] = {
-        "liveness": settings.liveness or own["liveness"],
-        "readiness": settings.readiness or own["readiness"],
-        "startup": settings.startup,
-    }
-    return tuple(
-        (kind, spec if spec.path else replace(spec, path=own.get(kind, own["liveness"]).path))
-        for kind, spec in asked.items()
-        if spec is not None
-    )
-
-
-def probe_sources(
-    target: EngineTarget, engine: EngineKind, settings: ProbeSettings
-) -> tuple[tuple[ProbeSource, ProbeSpec], ...]:
-    """A source for each probe to run, and how to run it."""
-    specs = dict(probe_specs(engine, settings))
-    sources = {kind: ProbeSource(target, kind, spec) for kind, spec in specs.items()}
-    if engine == "sglang" and not (settings.readiness and settings.readiness.path):
-        liveness = sources["liveness"] if specs["liveness"].path == "/health" else None
-        sources["readiness"] = ProbeSource(
-            target, "readiness", specs["readiness"], absent=Absent("no /ready before SGLang 0.5.20", liveness)
-        )
-    return tuple((sources[kind], spec) for kind, spec in specs.items())
+def no_status(error: SourceError) -> ProbeStatus:
+    """How a probe calls a failed exchange; what answers and is not HTTP is a broken one: reset."""
+    return _NO_STATUS.get(error.reason, "reset")
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
-    """What a 404 means where the route is ours by default and older engines lack it."""
+class ProbeResult:
+    """One answer, or the lack of one, and what the kubelet makes of it."""
 
-    why: str
-    instead: ProbeSource | None = None
-    """Its results count then, at its own pace: it is asked no more often for that."""
+    status: ProbeStatus
+    outcome: Outcome
+    note: str = ""
+    """For a person; what is from outside in it has passed ``clean``."""
 
 
-class ProbeSource:
-    """An ``AsyncSource`` that asks one route and counts as the kubelet does.
+class Prober(Protocol):
+    """Asks one route, one request at a time. ``ask`` must bear being cancelled at any await."""
 
-    Never two requests at once. Connections are not kept: an idle one would hold up Triton's exit. No token
-    is sent, and certificates are not verified: the kubelet does neither.
+    async def prepare(self) -> None:
+        """Load what requests need, so that no latency has the cost of it; raises nothing."""
+        ...
+
+    async def ask(self, limit_s: float) -> ProbeResult:
+        """Ask once; whoever waits gives up in his own time, at the latest after ``limit_s``."""
+        ...
+
+    def unanswered(self) -> ProbeResult:
+        """What the request that runs is if it is given up now."""
+        ...
+
+    async def close(self) -> None:
+        """Close what a cancelled request may have left; at most a second."""
+        ...
+
+
+def prober(target: EngineTarget, spec: ProbeSpec) -> Prober:
+    """What makes a probe with these settings; exec and grpc are not made from outside the container.
+
+    Raises:
+        ValueError: such a one.
+    """
+    if spec.handler == "tcpSocket":
+        return TcpProber(target, spec)
+    if spec.handler != "httpGet":
+        raise ValueError(f"no {spec.handler} probe is made by this program")
+    return HttpProber(target, spec)
+
+
+def origin(target: EngineTarget, spec: ProbeSpec) -> str:
+    """Where a probe goes: the target's own address, or another port, host or scheme of the settings."""
+    if not spec.port and not spec.host:
+        return target.url
+    host, port = host_port(target.url)
+    host = spec.host or host
+    return f"{spec.scheme}://{f'[{host}]' if ':' in host else host}:{spec.port or port}"
+
+
+class HttpProber:
+    """An httpGet probe.
+
+    Connections are not kept: an idle one would hold up Triton's exit. No token is sent, and certificates
+    are not verified: the kubelet does neither. Headers are the target's; those of the probe replace them.
 
     Args:
         target: the endpoint.
-        kind: liveness or startup (a failure restarts), readiness (a failure takes it out of service).
-        spec: how the kubelet would run it; its port and scheme replace the target's where it has a port.
-        absent: where a 404 means that this engine has no such route.
+        spec: path, and perhaps port, host, scheme and headers of its own.
     """
 
-    def __init__(
-        self, target: EngineTarget, kind: ProbeKind, spec: ProbeSpec, *, absent: Absent | None = None
-    ) -> None:
-        self.name = f"{kind} {target.url}"
-        self._target = target
-        self._kind = kind
-        self._spec = spec
-        url = target.url
-        if spec.port:
-            host = host_port(url)[0]
-            url = f"{spec.scheme}://{f'[{host}]' if ':' in host else host}:{spec.port}"
-        self._http = HttpTarget(url, headers=target.headers, verify=False, keep_alive=False)
-        self._absent = absent
-        self._followed: ProbeSource | None = None
-        self._turn = asyncio.Lock()
-        self._answered = asyncio.Event()
-        self._last: tuple[ProbeStatus, float] | None = None
-        self._reading: ProbeReading | None = None
-        self._latencies: deque[float] = deque(maxlen=KEPT_RESULTS)
-        self._streak = 0
-        self._passing = kind != "readiness"  # a pod starts unready, and alive
+    def __init__(self, target: EngineTarget, spec: ProbeSpec) -> None:
+        self._headers = {**target.headers, **dict(spec.headers)}
+        self._origin = origin(target, spec)
+        self._path = spec.path or "/"
+        self._first = self._current = self._to(self._origin)
 
-    async def read(self) -> ProbeReading:
-        """Ask once. A route that does not answer is a result like any other.
+    def _to(self, url: str) -> HttpTarget:
+        return HttpTarget(url, headers=self._headers, verify=False, keep_alive=False)
 
-        Raises:
-            SourceError: not_supported (the engine has no such route, and nothing stands in for it).
-        """
-        if self._followed is not None:
-            return await self._follow(self._followed)
-        async with self._turn:
-            status, took = await self._ask()
-        if status == 404 and self._absent is not None and self._last is None:
-            if self._absent.instead is None:
-                raise SourceError("not_supported", self._absent.why, unsupported=True)
-            self._followed = self._absent.instead
-            return await self._follow(self._followed)
-        return self._count(status, took)
+    async def prepare(self) -> None:
+        """Import httpx and read the certificates' settings."""
+        with contextlib.suppress(SourceError):  # the request will meet it again, and say so
+            await self._first.prepare()
 
-    async def _ask(self) -> tuple[ProbeStatus, float]:
-        started = time.monotonic()
-        status: ProbeStatus
+    async def ask(self, limit_s: float) -> ProbeResult:
+        """GET the route, and where it redirects to on the same host."""
+        first = url = self._origin + self._path
+        made = 1
+        http = self._current = self._first
         try:
-            await self._http.prepare()
-            started = time.monotonic()
-            answer = await self._http.get(
-                self._spec.path, self._spec.timeout_s, max_bytes=READ_BYTES, cut=True
-            )
-        except SourceError as error:
-            status = _NO_STATUS.get(error.reason, "reset")
-        else:
-            status = answer.status
-        return status, time.monotonic() - started
+            while True:
+                try:
+                    answer = await http.get(
+                        url.removeprefix(http.url), limit_s, max_bytes=BODY_LIMIT, cut=True
+                    )
+                    further = next_url(first, url, answer.status, answer.headers.get("location"), made)
+                except SourceError as error:
+                    return self._broken(error)
+                except RedirectError as error:
+                    return ProbeResult(answer.status, Outcome.FAILURE, str(error))
+                if further is None:
+                    return ProbeResult(answer.status, http_outcome(answer.status))
+                made += 1
+                parts = urlsplit(further)
+                base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+                url = base + urlunsplit(("", "", parts.path or "/", parts.query, ""))
+                http = self._current = self._to(base)
+        finally:
+            if http is not self._first:
+                await http.close()
 
-    async def _follow(self, other: ProbeSource) -> ProbeReading:
-        """The newest result of another route, counted once."""
-        await other._answered.wait()
-        if other._last is not self._last and other._last is not None:
-            self._last, self._spec = other._last, other._spec
-            return self._count(*other._last)
-        assert self._reading is not None  # the first result was new
-        return self._reading
+    def unanswered(self) -> ProbeResult:
+        """Too late: a failure while there is no status, thrown away once there is one."""
+        if self._current.stage == "name":
+            return ProbeResult("dns", Outcome.FAILURE, "its name was not resolved in time")
+        if self._current.stage == "body":
+            return ProbeResult("timeout", http_outcome(200, "unfinished"), "its answer began and did not end")
+        return ProbeResult("timeout", Outcome.FAILURE)
 
     async def close(self) -> None:
         """Close what a cancelled request may have left."""
-        await self._http.close()
+        await self._current.close()
+        await self._first.close()
 
-    def _count(self, status: ProbeStatus, took: float) -> ProbeReading:
-        if self._followed is None:
-            self._last = (status, took)
-        self._answered.set()
-        self._latencies.append(took)
-        ok = isinstance(status, int) and 200 <= status < 400
-        same = self._streak > 0 if ok else self._streak < 0
-        self._streak = (self._streak if same else 0) + (1 if ok else -1)
-        would, in_s = self._would(ok)
-        self._reading = ProbeReading(
-            url=self._target.url,
-            kind=self._kind,
-            path=self._spec.path,
-            status=status,
-            latency_s=took,
-            latency_p99_s=_nearest_rank(self._latencies, 0.99),
-            streak=self._streak,
-            would=would,
-            would_in_s=in_s,
-        )
-        return self._reading
-
-    def _would(self, ok: bool) -> tuple[ProbeAction, float | None]:
-        """What the kubelet does if the results stay as they are, and in how many seconds."""
-        spec = self._spec
-        threshold = spec.success_threshold if ok else spec.failure_threshold
-        more = max(0, threshold - abs(self._streak))
-        change = ok != self._passing
-        if more == 0:
-            self._passing = ok
-        if self._kind == "generate" or (ok and (not change or self._kind != "readiness")):
-            return "none", None
-        if ok:
-            return "ready", more * spec.period_s
-        return "unready" if self._kind == "readiness" else "restart", more * spec.period_s
+    def _broken(self, error: SourceError) -> ProbeResult:
+        if self._current.stage == "body":
+            return ProbeResult(no_status(error), http_outcome(200, "unfinished"), "its answer broke off")
+        return ProbeResult(no_status(error), Outcome.FAILURE, error.detail)
 
 
-def _nearest_rank(values: deque[float], q: float) -> float:
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
+class TcpProber:
+    """A tcpSocket probe: whether a connection opens.
+
+    Args:
+        target: the endpoint.
+        spec: perhaps another port or host.
+    """
+
+    def __init__(self, target: EngineTarget, spec: ProbeSpec) -> None:
+        host, self._port = host_port(origin(target, spec))
+        self._resolver = Resolver(host, self._port)
+
+    async def prepare(self) -> None:
+        """Nothing is needed."""
+
+    async def ask(self, limit_s: float) -> ProbeResult:
+        """Open a connection and close it."""
+        try:
+            address = (await self._resolver.addresses())[0]
+            _, writer = await asyncio.wait_for(asyncio.open_connection(address, self._port), limit_s)
+        except SourceError as error:
+            return ProbeResult(no_status(error), tcp_outcome(False), error.detail)
+        except ConnectionRefusedError:
+            return ProbeResult("refused", tcp_outcome(False))
+        except ConnectionResetError:
+            return ProbeResult("reset", tcp_outcome(False))
+        except (OSError, asyncio.TimeoutError):  # no route to it, or nothing that answers
+            self._resolver.forget()
+            return ProbeResult("timeout", tcp_outcome(False))
+        writer.transport.abort()
+        return ProbeResult(OPEN, tcp_outcome(True), "the port accepts connections")
+
+    def unanswered(self) -> ProbeResult:
+        """Too late."""
+        return ProbeResult("dns" if self._resolver.waiting else "timeout", tcp_outcome(False))
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+OPEN = 200
+"""The status of a port that opens: the contract has no other word for "passes"."""

@@ -44,7 +44,7 @@ def answer(probe: ProbeReading | None) -> Answer | None:
     if isinstance(status, str):
         return "unreachable" if status in ("dns", "tls") else status  # type: ignore[return-value]
     if status < 400:
-        return "ok"
+        return "4xx" if probe is not None and probe.failed else "ok"
     if status >= 500:
         return "5xx"
     return "auth" if status in (401, 403) else "4xx"
