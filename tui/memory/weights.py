@@ -109,7 +109,7 @@ class WeightIndex:
     total: int | None
     """Bytes of all tensors; None where it does not say."""
     files: Sequence[str]
-    """Names of the files, sorted; each is one of the model directory itself. As they are: not safe to show."""
+    """Names, sorted; each is one of the model directory itself. As they are: not safe to show."""
 
 
 def read_index(path: Path) -> WeightIndex | None:

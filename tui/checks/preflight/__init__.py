@@ -1,0 +1,1 @@
+"""What must hold before an engine is started: ``infertop preflight``."""
