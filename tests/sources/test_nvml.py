@@ -18,7 +18,6 @@ from tests.support.nvml_rows import (
     Clock,
     calls,
     fast,
-    make_source,
     others_are_exact,
     read,
     row,
@@ -32,24 +31,12 @@ from tui.sources.nvml.queries import SLOW
 from tui.sources.nvml.source import RECOVER_FIRST_S, NvmlSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.support.fake_nvml import FakeNvml
     from tui.model.status import Reason
 
 pytest_plugins = ("tests.support.nvml_plugin",)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def source(nvml_here: FakeNvml, clock: Clock, tmp_path: Path) -> Iterator[NvmlSource]:
-    source = make_source(tmp_path, clock)
-    yield source
-    source.close()
 
 
 # ------------------------------------------------------------------------------------------- values

@@ -42,11 +42,6 @@ class Wall(Clock):
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def wall() -> Wall:
     return Wall()
 

@@ -60,11 +60,6 @@ LANES = ["nvml 1", "nvml 2", "nvml slow"]
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def lanes() -> Lanes:
     return Lanes()
 

@@ -8,31 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.fake_nvml import MIB, instance_values
-from tests.support.nvml_rows import Clock, fast, make_source, read, read_until, row
+from tests.support.nvml_rows import Clock, fast, read, read_until, row
 from tui.model.readings import GpuProcess, GpuReading
 from tui.sources.nvml.queries import SLOW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.support.fake_nvml import FakeNvml
     from tui.sources.nvml.source import NvmlSource
 
 pytest_plugins = ("tests.support.nvml_plugin",)
 pytestmark = pytest.mark.usefixtures("no_gap")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def source(nvml_here: FakeNvml, clock: Clock, tmp_path: Path) -> Iterator[NvmlSource]:
-    source = make_source(tmp_path, clock)
-    yield source
-    source.close()
 
 
 def instance(card: int, place: int) -> GpuReading:

@@ -41,18 +41,6 @@ pytest_plugins = ("tests.support.nvml_plugin",)
 pytestmark = pytest.mark.usefixtures("no_gap")
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def source(nvml_here: FakeNvml, clock: Clock, tmp_path: Path) -> Iterator[NvmlSource]:
-    source = make_source(tmp_path, clock)
-    yield source
-    source.close()
-
-
 def seconds_pass(source: NvmlSource, clock: Clock, seconds: int) -> None:
     for _ in range(seconds):
         source.read()

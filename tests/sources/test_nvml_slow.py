@@ -12,7 +12,6 @@ from tests.support.nvml_rows import (
     Clock,
     calls,
     fast,
-    make_source,
     others_are_exact,
     read,
     read_until,
@@ -28,27 +27,12 @@ from tui.sources.nvml.side import SIDE_FIELDS
 from tui.verdict.picture import FATAL_XIDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.support.fake_nvml import FakeNvml
     from tui.model.readings import GpuReading
     from tui.sources.nvml.source import NvmlSource
 
 pytest_plugins = ("tests.support.nvml_plugin",)
 pytestmark = pytest.mark.usefixtures("no_gap")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def source(nvml_here: FakeNvml, clock: Clock, tmp_path: Path) -> Iterator[NvmlSource]:
-    source = make_source(tmp_path, clock)
-    yield source
-    source.close()
 
 
 def all_known(gpus: tuple[GpuReading, ...]) -> bool:

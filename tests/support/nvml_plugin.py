@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.fake_nvml import FakeNvml, NoCompilerError, build_library
+from tests.support.nvml_rows import Clock, make_source
 from tui.sources.nvml import side_lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tui.sources.nvml.source import NvmlSource
 
 
 @pytest.fixture(scope="session")
@@ -62,3 +65,17 @@ def nvml_here(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 def no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fake needs no time between two samples of GPM."""
     monkeypatch.setattr(side_lane, "GAP_S", 0.0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """What ``source`` takes for the time."""
+    return Clock()
+
+
+@pytest.fixture
+def source(nvml_here: FakeNvml, clock: Clock, tmp_path: Path) -> Iterator[NvmlSource]:
+    """A source over the fake NVML, on a host of its own."""
+    source = make_source(tmp_path, clock)
+    yield source
+    source.close()
