@@ -179,7 +179,7 @@ async def test_requests_that_arrive_in_a_hang_show_in_no_gauge(tmp_path: Path) -
         engine.supervisor.order({"do": "hang"})
         late = [asyncio.create_task(complete(engine.url, 5)) for _ in range(3)]
         before = await _counters(engine.url)
-        await asyncio.sleep(0.4)
+        await until(lambda: time.monotonic() - engine.supervisor.load.at_s > 0.4)
         after = await _counters(engine.url)
         assert before == after and "vllm:num_requests_running 1.0" in after
         engine.supervisor.order({"do": "resume"})

@@ -47,6 +47,14 @@ class Served:
             assert line.startswith("exited "), line
         raise AssertionError("it ended")
 
+    def next_exit(self) -> str:
+        """How a process ended, by the next line."""
+        out: IO[str] | None = self.process.stdout
+        assert out is not None
+        line = out.readline()
+        assert line.startswith("exited "), line
+        return line
+
     def group(self) -> set[int]:
         """Live processes of the engine's process group."""
         found = set()
@@ -124,9 +132,11 @@ async def test_orphans_end_with_the_supervisor_too(tmp_path: Path) -> None:
     with _served(tmp_path / "log") as served:
         await until_ready(served.url)
         await until(lambda: len(served.group()) == 4)
+        core = next(pid for pid in served.group() if _comm(pid) == "VLLM::EngineCor")
+        held = _open_descriptors(core)
         os.kill(served.api_pid, signal.SIGKILL)
-        await until(lambda: not lives(served.api_pid))
-        await asyncio.sleep(0.3)
+        assert served.next_exit() == f"exited pid={served.api_pid} signal=9\n"
+        await until(lambda: _open_descriptors(core) < held)  # it knows that nobody is there to serve
         assert {_comm(pid) for pid in served.group()} == {"infertop-leash", "VLLM::EngineCor", "VLLM::Worker"}
         assert served.process.poll() is None
         served.process.kill()
@@ -287,14 +297,14 @@ def test_a_control_file_is_followed_from_its_end(tmp_path: Path) -> None:
 
 
 async def test_nothing_stays_open(tmp_path: Path) -> None:
-    before = _open_descriptors()
+    before = _open_descriptors(os.getpid())
     async with running(tmp_path / "log", under_shell=True) as engine:
         await complete(engine.url, 3)
-    assert _open_descriptors() == before
+    assert _open_descriptors(os.getpid()) == before
 
 
-def _open_descriptors() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+def _open_descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
 async def test_a_taken_port_is_a_start_error() -> None:
