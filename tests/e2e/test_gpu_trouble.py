@@ -6,21 +6,20 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.e2e.test_terminal import healthy
-from tests.support.program import command, environment
+from tests.e2e.test_terminal import healthy, start
 from tests.support.servers import serve_in_thread, vllm
-from tests.support.terminal import Terminal
 from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.support.fake_nvml import FakeNvml
+    from tests.support.terminal import Terminal
 
 pytest_plugins = ("tests.support.nvml_plugin",)
 
 
 def test_device_3_of_8_is_lost_in_mid_run_and_comes_back(tmp_path: Path, fake_nvml: FakeNvml) -> None:
-    env = environment(tmp_path, fake_nvml.environment())
-    with serve_in_thread(vllm(healthy)) as server, Terminal(command(server.url), env=env) as terminal:
+    env = fake_nvml.environment()
+    with serve_in_thread(vllm(healthy)) as server, start(tmp_path, server.url, env=env) as terminal:
         terminal.wait_for("8x H100")
         terminal.send("2z")
         terminal.wait_for(r"(?m) 3 +1\.0k +2\.0k +18/18 ")  # the slow lane has come round: it hears of Xids
@@ -49,14 +48,14 @@ def threads(terminal: Terminal) -> int:
 
 
 def test_no_threads_pile_up_while_nvml_hangs(tmp_path: Path, fake_nvml: FakeNvml) -> None:
-    env = environment(tmp_path, fake_nvml.environment())
-    with serve_in_thread(vllm(healthy)) as server, Terminal(command(server.url), env=env) as terminal:
+    env = fake_nvml.environment()
+    with serve_in_thread(vllm(healthy)) as server, start(tmp_path, server.url, env=env) as terminal:
         terminal.wait_for("8x H100")
         terminal.wait_for("serving")
         before = threads(terminal)
         fake_nvml.hang(None, "*")
         terminal.wait_for(r"stuck in nvml\w+ for \d")
-        terminal.wait_for(r"stuck in nvml\w+ for ([4-9]|\d\d) s")
+        terminal.wait_for(r"stuck in nvml\w+ for ([2-9]|\d\d) s")  # of five reads
         assert threads(terminal) <= before + 1  # the second lane of the same source
         begun = server.count("/metrics")
         wait_for(lambda: server.count("/metrics") >= begun + 3, 20, "the engine's figures all the while")
@@ -68,8 +67,7 @@ def test_no_threads_pile_up_while_nvml_hangs(tmp_path: Path, fake_nvml: FakeNvml
 
 def test_a_driver_that_is_not_loaded_is_explained(tmp_path: Path, fake_nvml: FakeNvml) -> None:
     fake_nvml.fail(None, "nvmlInitWithFlags", 9)
-    env = environment(tmp_path, fake_nvml.environment())
-    with Terminal(command("http://127.0.0.1:9"), env=env) as terminal:
+    with start(tmp_path, "http://127.0.0.1:9", env=fake_nvml.environment()) as terminal:
         terminal.wait_for("the NVIDIA kernel driver is not loaded")
         terminal.wait_for(r"(?m)^ infertop +\S+ +no GPU ")
         fake_nvml.heal()

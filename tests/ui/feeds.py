@@ -213,6 +213,8 @@ def main(words: list[str]) -> int:
     feed: Feed
     if name == "walk":
         feed = _Limited(number)
+    elif name == "hasty":
+        feed = WalkFeed(interval_s=0.1)
     elif name == "steps":
         feed = _Stepped(int(number))
     else:
