@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from tests.runtime.test_monitor import A, Engine, World
 from tests.support.waiting import until
-from tui.model.places import ContainerReading, Place, UnitReading
+from tui.model.places import ContainerReading, Place, PublishedPort, UnitReading
 from tui.model.readings import EngineProcess, ProcessTable
-from tui.model.settings import Config
+from tui.model.settings import Config, EngineTarget
 from tui.model.status import SourceError
 from tui.runtime.clock import SystemClock
 from tui.runtime.monitor import Monitor
@@ -23,10 +23,11 @@ ID = "ab" * 32
 @dataclass
 class Container:
     id: str
+    published: tuple[PublishedPort, ...] = ()
     name: str = "container"
 
     async def read(self) -> ContainerReading:
-        return ContainerReading(self.id, name="llm", state="running")
+        return ContainerReading(self.id, name="llm", state="running", published=self.published)
 
     async def close(self) -> None:
         pass
@@ -46,20 +47,21 @@ class Unit:
 
 @dataclass
 class Placed(World):
-    asked: list[str] = field(default_factory=list)
+    asked: list[Place] = field(default_factory=list)
+    published: tuple[PublishedPort, ...] = ()
 
     def sources(self) -> Sources:
         from dataclasses import replace
 
         return replace(super().sources(), container=self._container, unit=self._unit)
 
-    def _container(self, name: str) -> Container:
-        self.asked.append(name)
-        return Container(name)
+    def _container(self, place: Place) -> Container:
+        self.asked.append(place)
+        return Container(place.container_id or "", self.published)
 
-    def _unit(self, name: str) -> Unit:
-        self.asked.append(name)
-        return Unit(name)
+    def _unit(self, place: Place) -> Unit:
+        self.asked.append(place)
+        return Unit(place.unit or "")
 
 
 def table(place: Place) -> ProcessTable:
@@ -85,7 +87,7 @@ async def test_a_container_is_known_and_stays_so_when_its_server_has_gone() -> N
         assert view.container.reading is not None
     finally:
         await monitor.stop()
-    assert world.asked == [ID]
+    assert world.asked == [Place(ID, "docker")]
 
 
 async def test_a_one_shot_run_waits_for_what_it_asked_about() -> None:
@@ -94,14 +96,35 @@ async def test_a_one_shot_run_waits_for_what_it_asked_about() -> None:
     snapshot, _ = await monitor.sample(2)
     await monitor.stop()
     assert snapshot.engines[0].unit.status.reason == "not_supported"
-    assert world.asked == ["vllm.service"]
+    assert world.asked == [Place(unit="vllm.service")]
 
 
-async def test_other_runtimes_and_users_own_managers_are_not_asked() -> None:
-    for place in (Place(ID, "containerd", "pod"), Place(unit="llm.service", user_unit=True)):
+async def test_each_place_is_asked_about_as_what_it_is() -> None:
+    for place in (Place(ID, "containerd", "pod"), Place(unit="llm.service", user_unit=True, manager_uid=7)):
         world = Placed(engines={A: Engine(A)}, table=table(place))
         monitor = Monitor(Config(interval_s=0.2), (), world.sources(), SystemClock(), backoff=False)
         snapshot, _ = await monitor.sample(2)
         await monitor.stop()
         assert snapshot.engines[0].place == place
-        assert world.asked == []
+        assert world.asked == [place]
+
+
+async def test_a_port_that_the_kernel_forwards_leads_to_the_processes_in_its_container() -> None:
+    url = "http://127.0.0.1:18000"
+    inside = EngineProcess(
+        7, 1, "vllm", "api_server", "vllm", port=8000, host="0.0.0.0", listening=True, other_network=True,
+        addresses=("172.18.0.5",), place=Place(ID, "docker"), cmdline=("vllm", "serve", "m"),
+    )  # fmt: skip
+    port = PublishedPort("0.0.0.0", 18000, "", 8000, ID)
+    world = Placed(engines={url: Engine(url)}, table=ProcessTable((inside,)), published=(port,))
+    monitor = Monitor(Config(interval_s=0.2), (EngineTarget(url),), world.sources(), SystemClock())
+    await monitor.start()
+    try:
+        view = await until(lambda: next((v for v in monitor.snapshot().engines if v.processes), None), 10)
+        assert view.processes == (inside,)
+        assert view.args["model"] == "m"
+        view = await until(lambda: next((v for v in monitor.snapshot().engines if v.place), None), 10)
+        assert view.place == Place(ID, "docker")
+    finally:
+        await monitor.stop()
+    assert world.asked == [Place(ID, "docker")]

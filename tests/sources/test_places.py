@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tui.model.places import ContainerReading, Healthcheck, Place, UnitReading
+from tui.model.places import ContainerReading, Healthcheck, Place, PublishedPort, UnitReading
 from tui.model.status import SourceError
 from tui.sources.docker import ContainerSource
 from tui.sources.kernel.cgroup import parse
@@ -41,7 +41,7 @@ POD = "0a1b2c3d-1111-2222-3333-0123456789ab"
         (f"0::/machine.slice/libpod-{ID}.scope/container\n", Place(ID, "podman")),
         (
             "0::/user.slice/user-1000.slice/user@1000.service/app.slice/llm.service\n",
-            Place(unit="llm.service", user_unit=True),
+            Place(unit="llm.service", user_unit=True, manager_uid=1000),
         ),
         ("0::/user.slice/user-1000.slice/user@1000.service/session.slice\n", Place()),
         ("0::/user.slice/user-1000.slice/session-4.scope\n", Place()),
@@ -86,6 +86,17 @@ INSPECTED = {
         "CpuPeriod": 100000,
         "RestartPolicy": {"Name": "unless-stopped"},
     },
+    "NetworkSettings": {
+        "IPAddress": "",
+        "Networks": {"front": {"IPAddress": "172.18.0.5"}},
+        "Ports": {
+            "8000/tcp": [{"HostIp": "0.0.0.0", "HostPort": "18000"}, {"HostIp": "::", "HostPort": "18000"}],
+            "9000/udp": [{"HostIp": "", "HostPort": "9000"}],
+            "8002/tcp": None,
+            "x/tcp": [{"HostPort": "1"}, 7],
+            "70/tcp": [{"HostPort": "99999999999999999999"}],
+        },
+    },
 }
 
 
@@ -112,7 +123,7 @@ async def engine_api(path: Path, status: int, body: bytes) -> AsyncIterator[list
 
 
 async def look(path: Path) -> ContainerReading:
-    source = ContainerSource(ID, str(path))
+    source = ContainerSource(ID, sockets=[str(path)])
     try:
         return await source.read()
     finally:
@@ -140,6 +151,10 @@ async def test_a_container_and_the_only_call_that_is_made(tmp_path: Path) -> Non
         health="unhealthy",
         started_at=STARTED + 2 + 0.123456789,
         finished_at=STARTED,
+        published=(
+            PublishedPort("0.0.0.0", 18000, "172.18.0.5", 8000, ID),
+            PublishedPort("::", 18000, "172.18.0.5", 8000, ID),
+        ),
     )
     assert "planted" not in repr(found)
 
@@ -204,6 +219,39 @@ async def test_without_docker_or_the_right_to_ask_it(tmp_path: Path) -> None:
     assert error.value.reason == "refused"
 
 
+async def test_a_container_of_podman_is_asked_for_at_both_of_its_sockets_and_of_docker_at_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONTAINER_HOST", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr("tui.sources.docker.PODMAN_SOCKET", str(tmp_path / "root.sock"))
+    monkeypatch.setattr("tui.sources.docker.SOCKET", str(tmp_path / "docker.sock"))
+    (tmp_path / "podman").mkdir()
+    body = json.dumps(INSPECTED).encode()
+    async with contextlib.AsyncExitStack() as stack:
+        docker = await stack.enter_async_context(engine_api(tmp_path / "docker.sock", 200, body))
+        root = await stack.enter_async_context(engine_api(tmp_path / "root.sock", 404, b"{}"))
+        own = await stack.enter_async_context(engine_api(tmp_path / "podman" / "podman.sock", 200, body))
+        source = ContainerSource(ID, "podman")
+        assert (await source.read()).name == "llm"
+        await source.close()
+        line = f"GET /containers/{ID}/json HTTP/1.1"
+        assert (docker, root, own) == ([], [line], [line])
+    source = ContainerSource(ID, "podman")
+    with pytest.raises(SourceError) as error:  # the sockets have gone
+        await source.read()
+    await source.close()
+    assert error.value.reason == "refused"
+
+
+@pytest.mark.parametrize("runtime", ["containerd", "crio"])
+async def test_of_a_pod_it_is_said_what_is_not_known(runtime: str) -> None:
+    source = ContainerSource(ID, runtime)
+    with pytest.raises(SourceError, match="limits and restarts are not known") as error:
+        await source.read()
+    assert error.value.unsupported
+
+
 # ------------------------------------------------------------------------------- systemd
 
 SHOWN = """ActiveState=active
@@ -259,6 +307,25 @@ async def test_what_is_no_unit_is_not_asked_about(
     calls = systemctl(tmp_path, "true", monkeypatch)
     with pytest.raises(SourceError):
         await UnitSource(unit).read()
+    assert not calls.exists()
+
+
+async def test_a_unit_of_our_own_manager_is_asked_of_it_and_of_another_users_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").write_text(SHOWN)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    calls = systemctl(tmp_path, f"echo $XDG_RUNTIME_DIR >> {tmp_path}/calls; cat {tmp_path}/out", monkeypatch)
+    uid = os.geteuid()
+    found = await UnitSource("llm.service", user=True, manager_uid=uid).read()
+    assert found.main_pid == 4711
+    words, bus = calls.read_text().splitlines()
+    assert words.startswith("--user show --no-pager --property=")
+    assert bus == f"/run/user/{uid}"
+    calls.unlink()
+    with pytest.raises(SourceError, match=f"user {uid + 1}'s own systemd") as error:
+        await UnitSource("llm.service", user=True, manager_uid=uid + 1).read()
+    assert error.value.unsupported
     assert not calls.exists()
 
 

@@ -18,6 +18,8 @@ class Place:
     """The systemd service or scope that it belongs to."""
     user_unit: bool = False
     """The unit is one of a user's own manager."""
+    manager_uid: int | None = None
+    """That user, where the path tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class ContainerReading:
     """Of its last end, 0-255; None while it runs and before it ever ended."""
     error: str | None = None
     """Why Docker could not start it, in Docker's words."""
+    published: tuple[PublishedPort, ...] = ()
+    """TCP ports of this host that lead into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,12 @@ class UnitReading:
 
 @dataclass(frozen=True, slots=True)
 class PublishedPort:
-    """A port of this host that Docker's proxy carries into a container's network."""
+    """A port of this host that leads into a container's network, by a proxy process or by the kernel."""
 
     host: str
+    """Empty: every address of this host."""
     port: int
     container_host: str
+    """Empty where it is not told; then ``container_id`` is."""
     container_port: int
+    container_id: str | None = None

@@ -206,6 +206,7 @@ class Monitor:
         return task
 
     def _on_processes(self, table: ProcessTable) -> None:
+        table = self._with_published(table)
         if self._searching:
             for url in table.listeners:
                 self.watch(discovered(url, tree_of(table, url)))
@@ -215,9 +216,17 @@ class Monitor:
             if watched.local and (tree := tree_of(table, url)):
                 watched.learn_tree(tree)
                 self._models.update(url, command_args(tree[0].cmdline), tree[0].pid)
-        self._places.update([watched.place for watched in self._engines.values() if watched.place])
+        # also containers that no watched address leads to: one may publish a port at which we watch
+        found = (process.place for process in table.processes)
+        inside = [place for place in found if place is not None and place.container_id]
+        self._places.update([*inside, *(w.place for w in self._engines.values() if w.place)])
 
         self._forget_gone(table)
+
+    def _with_published(self, table: ProcessTable) -> ProcessTable:
+        """With the ports that only the containers' own runtime knows of: the kernel forwards them."""
+        ports = self._places.published
+        return replace(table, published=(*table.published, *ports)) if ports else table
 
     def _forget_gone(self, table: ProcessTable) -> None:
         """No longer watch what was found here and has been gone for as long as its past is shown."""
@@ -279,16 +288,18 @@ class Monitor:
     def _take(self) -> HostSnapshot:
         now = self._clock.monotonic()
         table = self.processes.observed(now)
+        processes = table.reading if table.status.ok else None
+        processes = processes and self._with_published(processes)
         gpus, wall = self.gpus.observed(now), self._clock.wall()
         cards = gpus.reading.gpus if gpus.reading is not None else ()
         views = []
         for url, watched in self._engines.items():
             tree: tuple[EngineProcess, ...] | None = None
             args: dict[str, str] = {}
-            if watched.local and table.reading is not None and table.status.ok:
-                tree = tree_of(table.reading, url)
+            if watched.local and processes is not None:
+                tree = tree_of(processes, url)
                 args = command_args(tree[0].cmdline) if tree else {}
-                if not tree and not table.reading.complete:
+                if not tree and not processes.complete:
                     tree = None  # not seen is not gone where other users' processes are hidden
             view = watched.view(now, tree, args, cards)
             place = watched.place

@@ -9,9 +9,9 @@ from tui.runtime.poll import Poller
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
-    from tui.model.places import ContainerReading, Place, UnitReading
+    from tui.model.places import ContainerReading, Place, PublishedPort, UnitReading
     from tui.runtime.clock import Clock
     from tui.sources.base import AsyncSource
 
@@ -19,33 +19,38 @@ PERIOD_S = 30.0
 DEADLINE_S = 4.0
 
 T = TypeVar("T")
+Key = tuple[object, ...]
 
 
 class _Watched(Generic[T]):
-    """Pollers of one kind by name: those that a place still names run, the others end."""
+    """Pollers of one kind by what they are of: those that a place still names run, the others end."""
 
     def __init__(
         self,
-        make: Callable[[str], AsyncSource[T]] | None,
+        make: Callable[[Place], AsyncSource[T]] | None,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._make, self._clock, self._spawn = make, clock, spawn
-        self._running: dict[str, tuple[Poller[T], asyncio.Task[None]]] = {}
+        self._running: dict[Key, tuple[Poller[T], asyncio.Task[None]]] = {}
 
-    def keep(self, names: set[str]) -> None:
-        for name in names - self._running.keys() if self._make is not None else ():
+    def keep(self, wanted: Mapping[Key, Place]) -> None:
+        for key in wanted.keys() - self._running.keys() if self._make is not None else ():
             assert self._make is not None
-            poller = Poller(self._make(name), self._clock, lambda: PERIOD_S, deadline_s=DEADLINE_S)
-            self._running[name] = (poller, self._spawn(poller.run()))
-        for name in self._running.keys() - names:
-            poller, task = self._running.pop(name)
+            poller = Poller(self._make(wanted[key]), self._clock, lambda: PERIOD_S, deadline_s=DEADLINE_S)
+            self._running[key] = (poller, self._spawn(poller.run()))
+        for key in self._running.keys() - wanted.keys():
+            poller, task = self._running.pop(key)
             task.cancel()
             self._spawn(poller.close())
 
-    def observed(self, name: str | None, now: float) -> Observed[T]:
-        found = self._running.get(name) if name is not None else None
+    def observed(self, key: Key | None, now: float) -> Observed[T]:
+        found = self._running.get(key) if key is not None else None
         return Observed() if found is None else found[0].observed(now)
+
+    @property
+    def readings(self) -> list[T]:
+        return [poller.reading for poller, _ in self._running.values() if poller.reading is not None]
 
     @property
     def settled(self) -> bool:
@@ -61,16 +66,16 @@ class PlaceWatch:
     """What Docker and systemd say of the engines' places.
 
     Args:
-        container: makes the source of a container by its id; None: containers are not asked about.
-        unit: makes the source of a unit by its name; None: units are not asked about.
+        container: makes the source of a place's container; None: containers are not asked about.
+        unit: makes the source of a place's unit; None: units are not asked about.
         clock: time.
         spawn: starts a coroutine that the caller owns and ends.
     """
 
     def __init__(
         self,
-        container: Callable[[str], AsyncSource[ContainerReading]] | None,
-        unit: Callable[[str], AsyncSource[UnitReading]] | None,
+        container: Callable[[Place], AsyncSource[ContainerReading]] | None,
+        unit: Callable[[Place], AsyncSource[UnitReading]] | None,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
@@ -79,19 +84,21 @@ class PlaceWatch:
 
     def update(self, places: Collection[Place]) -> None:
         """Look at what these name, and at nothing else any more."""
-        self._containers.keep(
-            {p.container_id for p in places if p.container_id and p.runtime in (None, "docker")}
-        )
-        # a user's own manager is asked over that user's bus, which is not ours
-        self._units.keep({p.unit for p in places if p.unit and not p.user_unit and not p.container_id})
+        self._containers.keep({key: p for p in places if (key := _container(p)) is not None})
+        self._units.keep({key: p for p in places if (key := _unit(p)) is not None})
+
+    @property
+    def published(self) -> tuple[PublishedPort, ...]:
+        """Ports of this host that lead into the containers."""
+        return tuple(port for reading in self._containers.readings for port in reading.published)
 
     def container(self, place: Place | None, now: float) -> Observed[ContainerReading]:
         """What is known of the container of a place."""
-        return self._containers.observed(place.container_id if place else None, now)
+        return self._containers.observed(_container(place), now)
 
     def unit(self, place: Place | None, now: float) -> Observed[UnitReading]:
         """What is known of the unit of a place."""
-        return self._units.observed(place.unit if place else None, now)
+        return self._units.observed(_unit(place), now)
 
     @property
     def settled(self) -> bool:
@@ -102,3 +109,14 @@ class PlaceWatch:
         """End all."""
         await self._containers.close()
         await self._units.close()
+
+
+def _container(place: Place | None) -> Key | None:
+    return (place.container_id,) if place is not None and place.container_id else None
+
+
+def _unit(place: Place | None) -> Key | None:
+    """In a container a unit's name is of the container's own systemd, or of the runtime itself."""
+    if place is None or not place.unit or place.container_id:
+        return None
+    return place.unit, place.user_unit, place.manager_uid

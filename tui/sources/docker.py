@@ -1,68 +1,103 @@
-"""What the Docker Engine API tells of one container: one GET over its Unix socket, never anything else."""
+"""What the Docker Engine API tells of one container: one GET over its Unix socket, never anything else.
+
+Podman answers the same request in the same form.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from tui.model.places import ContainerReading, Healthcheck
+from tui.model.places import ContainerReading, Healthcheck, PublishedPort
 from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources.command_line import redact
 from tui.sources.http import HttpTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 SOCKET = "/var/run/docker.sock"
+PODMAN_SOCKET = "/run/podman/podman.sock"
 DEADLINE_S = 3.0
 _MOST_WORDS = 32
 """Of a health check's command."""
+_MOST_PORTS = 64
 _MIB = 1024.0 * 1024.0
 
 
 class ContainerSource:
-    """An ``AsyncSource`` of one container.
+    """An ``AsyncSource`` of one container of Docker or Podman, whose API is the same.
 
     Args:
         container_id: its id.
-        socket: of the Engine API; by default the one that ``DOCKER_HOST`` names, else Docker's own.
+        runtime: as in ``Place``; of what it does not name, Docker is asked.
+        sockets: of the API, asked in turn until one knows the container; by default those that the
+            environment names (``DOCKER_HOST``, ``CONTAINER_HOST``), else the runtime's own and the user's.
     """
 
-    def __init__(self, container_id: str, socket: str = "") -> None:
+    def __init__(self, container_id: str, runtime: str | None = None, sockets: Sequence[str] = ()) -> None:
         self.name = f"container {container_id[:12]}"
         self._id = container_id
-        self._socket = socket or _from_environment() or SOCKET
-        self._http = HttpTarget("http://localhost", unix_socket=self._socket, keep_alive=False)
+        self._targets = [
+            HttpTarget("http://localhost", unix_socket=socket, keep_alive=False)
+            for socket in sockets or _sockets(runtime)
+        ]
 
     async def read(self) -> ContainerReading:
         """One look.
 
         Raises:
-            SourceError: any of the reasons of ``HttpTarget.get``; 404: Docker does not know the container,
-                which another runtime may have made; 5xx; parse.
+            SourceError: any of the reasons of ``HttpTarget.get``; 404: the runtime does not know the
+                container, which another one may have made; 5xx; parse; not_supported: a runtime without
+                an API that is read here.
         """
-        answer = await self._http.get(f"/containers/{self._id}/json", DEADLINE_S)
-        if answer.status == 404:
-            raise SourceError("404", "Docker does not know this container")
-        if answer.status != 200:
-            raise answer.refusal("Docker's API")
-        found = answer.json()
-        if not isinstance(found, dict):
-            raise SourceError("parse", "Docker's API: no JSON object")
-        return _reading(self._id, found)
+        if not self._targets:
+            told = "no API that is read here; name, image, limits and restarts are not known"
+            raise SourceError("not_supported", told, unsupported=True)
+        failed: list[SourceError] = []
+        for target in self._targets:
+            try:
+                return await self._ask(target)
+            except SourceError as error:
+                failed.append(error)
+        # that a socket is not there says less than what another one answered
+        raise next((error for error in failed if error.reason != "refused"), failed[0])
 
     async def close(self) -> None:
-        """Close the connection."""
-        await self._http.close()
+        """Close the connections."""
+        for target in self._targets:
+            await target.close()
+
+    async def _ask(self, target: HttpTarget) -> ContainerReading:
+        answer = await target.get(f"/containers/{self._id}/json", DEADLINE_S / len(self._targets))
+        if answer.status == 404:
+            raise SourceError("404", "this container is not known there")
+        if answer.status != 200:
+            raise answer.refusal("the API")
+        found = answer.json()
+        if not isinstance(found, dict):
+            raise SourceError("parse", "the API: no JSON object")
+        return _reading(self._id, found)
 
 
-def _from_environment() -> str:
-    host = os.environ.get("DOCKER_HOST", "")
-    return host.removeprefix("unix://") if host.startswith("unix:///") else ""
+def _sockets(runtime: str | None) -> list[str]:
+    if runtime not in (None, "docker", "podman"):
+        return []
+    podman = runtime == "podman"
+    named = os.environ.get("CONTAINER_HOST" if podman else "DOCKER_HOST", "")
+    if named.startswith("unix:///"):
+        return [named.removeprefix("unix://")]
+    own = os.environ.get("XDG_RUNTIME_DIR", "")
+    rest = "podman/podman.sock" if podman else "docker.sock"
+    return [
+        PODMAN_SOCKET if podman else SOCKET,
+        *([f"{own}/{rest}"] if own.startswith("/") else []),
+    ]
 
 
 def _reading(container_id: str, found: Mapping[str, Any]) -> ContainerReading:
@@ -88,7 +123,24 @@ def _reading(container_id: str, found: Mapping[str, Any]) -> ContainerReading:
         finished_at=ended,
         exit_code=None if code is None else int(code),
         error=redact([error])[0] if (error := _text(state, "Error")) else None,
+        published=tuple(_published(container_id, _part(found, "NetworkSettings"))),
     )
+
+
+def _published(container_id: str, network: Mapping[str, Any]) -> Iterator[PublishedPort]:
+    networks = [network, *(_part(_part(network, "Networks"), name) for name in _part(network, "Networks"))]
+    address = next((text for part in networks if (text := _text(part, "IPAddress"))), "")
+    for inside, bindings in itertools.islice(_part(network, "Ports").items(), _MOST_PORTS):
+        port, _, protocol = str(inside).partition("/")
+        for bound in bindings if isinstance(bindings, list) and protocol == "tcp" else ():
+            ours = _text(bound, "HostPort") if isinstance(bound, dict) else None
+            if _is_port(port) and _is_port(ours or ""):
+                host = _text(bound, "HostIp") or ""
+                yield PublishedPort(host, int(ours or 0), address, int(port), container_id)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536
 
 
 def _healthcheck(found: Mapping[str, Any]) -> Healthcheck | None:

@@ -9,6 +9,7 @@ from tui.sources.addresses import answers_at, parse_address
 from tui.sources.recognition import HTTP_ROLES
 
 if TYPE_CHECKING:
+    from tui.model.places import PublishedPort
     from tui.model.readings import EngineProcess, ProcessTable
 
 
@@ -25,12 +26,15 @@ def tree_of(table: ProcessTable, url: str) -> tuple[EngineProcess, ...]:
     Returns:
         Empty where no engine of this host has that address.
     """
-    host, port = _behind_proxy(table, *host_port(url))
+    host, port = host_port(url)
+    published = _published_at(table, host, port)
+    if published is not None:
+        host, port = published.container_host, published.container_port
     by_pid = {process.pid: process for process in table.processes}
     roots: dict[int, list[EngineProcess]] = {}
     for process in table.processes:
         asked_for = process.role in HTTP_ROLES and process.port == port
-        if asked_for and _reaches(process, host):
+        if asked_for and (_reaches(process, host) or _is_in(process, published)):
             roots.setdefault(_root(by_pid, process), []).append(process)
     if not roots:
         return ()
@@ -72,12 +76,16 @@ def _descend(table: ProcessTable, root: EngineProcess) -> tuple[EngineProcess, .
     return tuple(found.values())
 
 
-def _behind_proxy(table: ProcessTable, host: str, port: int) -> tuple[str, int]:
-    """Where a published port leads; the address itself where it is none."""
-    for published in table.published:
-        if published.port == port and answers_at(published.host, host):
-            return published.container_host, published.container_port
-    return host, port
+def _published_at(table: ProcessTable, host: str, port: int) -> PublishedPort | None:
+    """The published port that an address is; None where it is none."""
+    return next((p for p in table.published if p.port == port and answers_at(p.host, host)), None)
+
+
+def _is_in(process: EngineProcess, published: PublishedPort | None) -> bool:
+    """Whether a process runs in the container that a port leads into."""
+    if published is None or published.container_id is None or process.place is None:
+        return False
+    return process.place.container_id == published.container_id
 
 
 def _reaches(process: EngineProcess, host: str) -> bool:

@@ -28,26 +28,36 @@ _SPAN_S: Final = {
 
 
 class UnitSource:
-    """An ``AsyncSource`` of one system unit.
+    """An ``AsyncSource`` of one unit.
 
     Args:
         unit: its name.
+        user: it is one of a user's own manager, not of the system's.
+        manager_uid: whose, if not this user's.
     """
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: str, *, user: bool = False, manager_uid: int | None = None) -> None:
         self.name = f"unit {unit}"
         self._unit = unit
+        self._user = user
+        self._owner = manager_uid
 
     async def read(self) -> UnitReading:
         """One look.
 
         Raises:
-            SourceError: not_supported (no systemctl, or not a unit's name), timeout, no_permission,
-                too_large, parse (it failed, or printed what is not understood).
+            SourceError: not_supported (no systemctl, or not a unit's name), timeout, no_permission (also
+                another user's own manager, which is not asked), too_large, parse (it failed, or printed
+                what is not understood).
         """
         if not _UNIT.fullmatch(self._unit) or self._unit.startswith("-"):
             raise SourceError("not_supported", "not the name of a systemd service", unsupported=True)
-        text = await offloop.start(lambda: _show(self._unit), f"systemctl show {self._unit}")
+        if self._user and self._owner not in (None, os.geteuid()):
+            whose = f"user {self._owner}'s own systemd"
+            raise SourceError(
+                "no_permission", f"a unit of {whose}, which only that user can ask", unsupported=True
+            )
+        text = await offloop.start(lambda: _show(self._unit, self._user), f"systemctl show {self._unit}")
         found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         if not found.get("ActiveState"):
             raise SourceError("parse", "systemctl show tells no state")
@@ -57,8 +67,9 @@ class UnitSource:
         """Nothing is held."""
 
 
-def _show(unit: str) -> str:
-    words = ("systemctl", "show", "--no-pager", f"--property={','.join(_PROPERTIES)}", "--", unit)
+def _show(unit: str, user: bool) -> str:
+    manager = ("systemctl", "--user") if user else ("systemctl",)
+    words = (*manager, "show", "--no-pager", f"--property={','.join(_PROPERTIES)}", "--", unit)
     try:
         process = subprocess.Popen(
             words,
@@ -66,6 +77,7 @@ def _show(unit: str) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=_environment(user),
         )
     except (FileNotFoundError, NotADirectoryError):
         raise SourceError("not_supported", "there is no systemctl here", unsupported=True) from None
@@ -95,6 +107,12 @@ def _show(unit: str) -> str:
     if status:
         raise SourceError("parse", f"systemctl show failed with {status}")
     return data.decode("utf-8", "replace")
+
+
+def _environment(user: bool) -> dict[str, str]:
+    """Ours, with the place of the user's bus where a login did not set it (sudo, cron)."""
+    bus = {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"} if user else {}
+    return bus | dict(os.environ)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

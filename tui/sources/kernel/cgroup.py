@@ -37,7 +37,7 @@ def place(proc: str, pid: int) -> Place | None:
 def parse(text: str) -> Place:
     """A /proc/PID/cgroup of either version: the first path that names each thing counts."""
     container = runtime = pod = unit = None
-    user = False
+    user, manager = False, None
     for line in text.splitlines():
         path = line.split(":", 2)[-1]
         if (match := _CONTAINER.search(path)) and container is None:
@@ -47,5 +47,8 @@ def parse(text: str) -> Place:
             pod = match[1].replace("_", "-")
         services = [part for part in path.split("/") if part.endswith(".service")]
         if unit is None and services and not services[-1].startswith("user@"):
-            unit, user = clean(services[-1], 120), any(s.startswith("user@") for s in services[:-1])
-    return Place(container, runtime, pod, unit, user)
+            unit, above = clean(services[-1], 120), [s for s in services[:-1] if s.startswith("user@")]
+            user = bool(above)
+            uid = above[-1][len("user@") : -len(".service")] if above else ""
+            manager = int(uid) if uid.isascii() and uid.isdigit() and len(uid) <= 10 else None
+    return Place(container, runtime, pod, unit, user, manager)

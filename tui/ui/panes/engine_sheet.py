@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.model.places import Place
 from tui.model.units import gib, number, seconds
 from tui.ui.lines import Line, Span, cut, narrow
 
@@ -19,6 +20,7 @@ _TOLD = (
     "quantization", "shutdown-timeout", "api-server-count", "tokenizer-worker-num",
 )  # fmt: skip
 """Options that decide about memory, seats and restarts; the JSON has all."""
+_RUNTIMES = {"podman": "Podman", "containerd": "containerd", "crio": "CRI-O"}
 
 
 def about(engine: EngineView, size: int) -> list[Line]:
@@ -85,7 +87,8 @@ def _shares(engine: EngineView) -> list[str]:
 def _container(engine: EngineView, container_id: str) -> list[str]:
     reading, status = engine.container.reading, engine.container.status
     if reading is None:
-        why = [f"Docker: {narrow(status.detail or status.reason)}"] if status.reason else []
+        who = _RUNTIMES.get((engine.place or Place()).runtime or "", "Docker")
+        why = [f"{who}: {narrow(status.detail or status.reason)}"] if status.reason else []
         why += ["its socket needs root or the group docker"] if status.reason == "no_permission" else []
         return [f"container {container_id[:12]}", *why]
     found = [f"container {narrow(reading.name or container_id[:12])}"]
