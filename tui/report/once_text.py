@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tui.model.readings import EngineReading
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.status import SourceStatus
-    from tui.model.verdicts import Judgement, Verdict
+    from tui.model.verdicts import Finding, Judgement, Verdict
 
 
 def render(snapshot: HostSnapshot, judgement: Judgement) -> str:
@@ -27,10 +27,7 @@ def render(snapshot: HostSnapshot, judgement: Judgement) -> str:
         if len(judgement.verdicts) == 2 and verdict.scope == "host":
             continue  # one engine: the host's verdict repeats it
         lines += _verdict(verdict)
-    for finding in judgement.findings:
-        lines.append(
-            f"{finding.level}: {finding.text}" + (f" ({finding.arithmetic})" if finding.arithmetic else "")
-        )
+    lines += [line for finding in judgement.findings for line in _finding(finding, snapshot)]
     parts = (_gpus, _engines, _orphans, _host, _probes)
     lines += [line for part in parts if (found := part(snapshot)) for line in ("", *found)]
     return "\n".join(lines).strip("\n") + "\n"
@@ -48,6 +45,14 @@ def _verdict(verdict: Verdict) -> list[str]:
         lines.append(f"  missing  {'; '.join(verdict.missing)}")
     lines += [f"  do       {advice}" for advice in verdict.advice]
     return lines
+
+
+def _finding(finding: Finding, snapshot: HostSnapshot) -> list[str]:
+    """What is wrong, of which of several engines, by which sum, and what to set instead."""
+    which = f"{finding.scope}: " if len(snapshot.engines) > 1 and finding.scope != "host" else ""
+    sum_ = f" ({finding.arithmetic})" if finding.arithmetic else ""
+    line = f"{finding.level}: {which}{finding.text}{sum_}"
+    return [line, f"  instead  {finding.instead}"] if finding.instead else [line]
 
 
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:

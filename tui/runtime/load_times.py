@@ -203,7 +203,7 @@ class _Life:
 
     def look(self, view: EngineView, snapshot: HostSnapshot) -> Load | None:
         """The load, at the look at which it has ended."""
-        if view.processes is None:
+        if not view.processes:
             return self._by_its_own_word(view, snapshot)
         http = http_process(view)
         start = None if http is None else http.started_at
@@ -216,7 +216,7 @@ class _Life:
         ready = _ready_at(view, snapshot)
         if ready is None:
             if self.load is not None or _phase(view, snapshot) == "loading":
-                self.load = Load(start, max(0.0, snapshot.wall - start), over=False)
+                self.load = Load(start, max(0.0, round(snapshot.wall - start, 1)), over=False)
             return None
         self._settled = True
         self.load = None if self.load is None else _ended(start, ready)
@@ -241,7 +241,8 @@ class _Life:
 
 
 def _ended(start: float, ready: float) -> Load | None:
-    return Load(start, ready - start) if 0.0 < ready - start <= LONGEST_S else None
+    took = round(ready - start, 1)
+    return Load(start, took) if 0.0 < took <= LONGEST_S else None
 
 
 def _ready_at(view: EngineView, snapshot: HostSnapshot) -> float | None:

@@ -12,10 +12,11 @@ from tui.model.settings import EngineTarget
 from tui.model.snapshot import HostSnapshot
 from tui.model.text import clean
 from tui.model.urls import host_port
-from tui.model.verdicts import Judgement
+from tui.model.verdicts import LEVELS, Judgement
 from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
 from tui.runtime.journal import Journal
+from tui.runtime.live_lint import LiveLint
 from tui.runtime.models import ModelWatch
 from tui.runtime.orphans import OrphanWatch
 from tui.runtime.places import PlaceWatch
@@ -76,7 +77,7 @@ class Monitor:
         self._engines: dict[str, WatchedEngine] = {}
         self._reading = False
         self._limit: int | None = None
-        self._judge = Judge(config.thresholds, config.slo, config.probes)
+        self._judge = Judge(config.thresholds, config.slo)
         self._judgement = Judgement()
         self._journal = Journal()
         self._snapshot: HostSnapshot | None = None
@@ -85,6 +86,7 @@ class Monitor:
         self._orphans = OrphanWatch(is_gone)
         self._models = ModelWatch(sources.model, self._spawn)
         self._places = PlaceWatch(sources.container, sources.unit, clock, self._spawn)
+        self._lint = LiveLint(config.probes, sources.state, self._hostname, clock, self._spawn)
         interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
         self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
         self.host: Poller[HostReading] = self._blocking(sources.host(), interval, 3.0)
@@ -123,8 +125,8 @@ class Monitor:
         """End every loop and close what it held, within a second."""
         for task in self._tasks:
             task.cancel()
-        held: list[Poller[Any] | WatchedEngine | PlaceWatch]
-        held = [self.gpus, self.host, self.processes, self._places]
+        held: list[Poller[Any] | WatchedEngine | PlaceWatch | LiveLint]
+        held = [self.gpus, self.host, self.processes, self._places, self._lint]
         held += self._engines.values()
         closing = [asyncio.ensure_future(one.close()) for one in held]
         _, late = await asyncio.wait({*self._tasks, *closing}, timeout=CLOSE_S)
@@ -151,12 +153,14 @@ class Monitor:
             if done > seen:
                 seen = done
                 self._record()
-            if self._looked and done >= samples and self._places.settled and self._models.settled:
+            settled = self._places.settled and self._models.settled and self._lint.settled
+            if self._looked and done >= samples and settled:
                 break
             await self._clock.sleep(0.02)
         snapshot = self._record()
         config = self._config
-        return snapshot, judge_all(snapshot, self.history, config.thresholds, config.slo, config.probes)
+        judgement = judge_all(snapshot, self.history, config.thresholds, config.slo)
+        return snapshot, self._with_lint(snapshot, judgement)
 
     # -------------------------------------------------------------------------------- what is known
 
@@ -196,6 +200,7 @@ class Monitor:
             self._spawn(poller.run())
         for watched in self._engines.values():
             watched.start()
+        self._lint.start()
         if self._searching:
             self._spawn(self._guess_for_ever())
 
@@ -268,14 +273,20 @@ class Monitor:
     def _judge_now(self) -> None:
         """Also when a scrape fails that has just worked: what is down shows at once, not a second later."""
         snapshot = self._record()
-        self._judgement = self._judge.update(snapshot, self.history)
+        self._judgement = self._with_lint(snapshot, self._judge.update(snapshot, self.history))
         self._journal.note(snapshot, self._judgement)
         self.version += 1
 
     def _record(self) -> HostSnapshot:
         self._snapshot = snapshot = self._take()
         record.add(self.history, snapshot)
+        self._lint.note(snapshot)
         return snapshot
+
+    def _with_lint(self, snapshot: HostSnapshot, judgement: Judgement) -> Judgement:
+        """The settings' faults behind the present trouble of the same level."""
+        found = (*judgement.findings, *self._lint.findings(snapshot))
+        return replace(judgement, findings=tuple(sorted(found, key=lambda f: LEVELS.index(f.level))))
 
     def _rounds(self) -> int:
         pollers: list[Poller[Any]] = [

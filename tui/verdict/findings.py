@@ -8,14 +8,13 @@ from tui.model.status import SourceState
 from tui.model.text import clean
 from tui.model.units import gib, number, seconds
 from tui.model.urls import short_name
-from tui.model.verdicts import CALM, Finding
+from tui.model.verdicts import CALM, LEVELS, Finding
 from tui.verdict.gpu_signals import OURS_TO_FIX, clock_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tui.model.readings import ProbeReading
-    from tui.model.settings import ProbeSettings, ProbeSpec, Thresholds
+    from tui.model.settings import Thresholds
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.status import SourceStatus
     from tui.model.verdicts import Verdict
@@ -27,7 +26,7 @@ HOST_MEMORY_PCT = 95.0
 
 
 def findings(
-    snapshot: HostSnapshot, assessments: tuple[Assessment, ...], thresholds: Thresholds, probes: ProbeSettings
+    snapshot: HostSnapshot, assessments: tuple[Assessment, ...], thresholds: Thresholds
 ) -> tuple[Finding, ...]:
     """All findings of a snapshot, errors first."""
     found = [
@@ -39,9 +38,7 @@ def findings(
     ]
     for view, assessment in zip(snapshot.engines, assessments, strict=True):
         found += _engine(view, assessment, thresholds)
-        found += _probe_times(view, probes)
-    order = {"error": 0, "warning": 1, "info": 2}
-    return tuple(sorted(found, key=lambda f: order[f.level]))
+    return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
 
 
 def _rule_errors(assessments: tuple[Assessment, ...]) -> Iterator[Finding]:
@@ -199,24 +196,3 @@ def _device_notes(assessment: Assessment, verdict: Verdict, thresholds: Threshol
             if free < thresholds.gpu_mem_free_mib:
                 text = f"GPU {gpu.index} has {gib(free)} GiB free: a long prefill may fail to allocate"
                 yield Finding("gpu-memory-low", "info", scope, text)
-
-
-def _probe_times(view: EngineView, probes: ProbeSettings) -> Iterator[Finding]:
-    specs: Mapping[str, ProbeSpec | None] = {
-        "liveness": probes.liveness,
-        "readiness": probes.readiness,
-        "startup": probes.startup,
-    }
-    for probe in view.probes:
-        spec = specs.get(probe.kind)
-        if spec is None:
-            continue  # not the operator's probe: our own defaults are ours to get right
-        slowest = _slowest(probe)
-        if slowest is not None and slowest > spec.timeout_s:
-            arithmetic = f"{seconds(spec.timeout_s)} < {seconds(slowest)}"
-            text = f"{probe.kind} timeout {seconds(spec.timeout_s)} < p99 probe latency {seconds(slowest)}"
-            yield Finding("probe-timeout", "warning", view.url, text, arithmetic)
-
-
-def _slowest(probe: ProbeReading) -> float | None:
-    return probe.latency_p99_s if probe.latency_p99_s is not None else probe.latency_s

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tui.model.settings import ProbeSettings
 from tui.model.verdicts import Judgement, Verdict
 from tui.verdict import evidence as ev
 from tui.verdict.assess import RANK, assess, judge
@@ -33,7 +32,6 @@ def judge_all(
     history: History,
     thresholds: Thresholds,
     slo: Slo,
-    probes: ProbeSettings | None = None,
 ) -> Judgement:
     """All conclusions about one snapshot as it stands: no hold times, ``since`` is None.
 
@@ -42,11 +40,10 @@ def judge_all(
         history: the engines' series; may be empty.
         thresholds: limits in force.
         slo: latency targets in force.
-        probes: the operator's probes, held against what was measured.
     """
     assessed = tuple(assess(p, thresholds, slo) for p in pictures(snapshot, history))
     verdicts = tuple(a.verdict for a in assessed)
-    found = findings(snapshot, assessed, thresholds, probes or ProbeSettings())
+    found = findings(snapshot, assessed, thresholds)
     return Judgement(_worst_first(host_verdict(snapshot, verdicts), verdicts), found)
 
 
@@ -87,13 +84,11 @@ class Judge:
     Args:
         thresholds: limits and hold times in force.
         slo: latency targets in force.
-        probes: the operator's probes, held against what was measured.
     """
 
-    def __init__(self, thresholds: Thresholds, slo: Slo, probes: ProbeSettings | None = None) -> None:
+    def __init__(self, thresholds: Thresholds, slo: Slo) -> None:
         self._thresholds = thresholds
         self._slo = slo
-        self._probes = probes or ProbeSettings()
         self._holds: dict[str, Hold] = {}
         self._cores_seen: dict[str, int] = {}
         self._host = Hold(replace(thresholds, hold_s=0.0, clear_s=0.0))  # the engines' have held already
@@ -114,7 +109,7 @@ class Judge:
         worst = min(shown, key=lambda v: RANK[v.verdict], default=None)
         if worst is not None and worst.verdict == host.verdict:
             host = replace(host, state=worst.state, changing_to=worst.changing_to)
-        found = findings(snapshot, assessed, self._thresholds, self._probes)
+        found = findings(snapshot, assessed, self._thresholds)
         return Judgement(_worst_first(host, shown), found)
 
     def timeline(self, scope: str) -> list[tuple[float, VerdictName]]:

@@ -36,6 +36,8 @@ def body(view: View, size: int) -> list[Line]:
             mark, text = finding_line(finding)
             sum_ = (Span(f"  {narrow(finding.arithmetic)}", "muted"),) if finding.arithmetic else ()
             lines.append((Span(INDENT), mark, scope, text, *sum_))
+            if finding.instead:
+                lines.append((Span(INDENT * 2), Span("instead ", "label"), Span(narrow(finding.instead))))
     return lines
 
 
