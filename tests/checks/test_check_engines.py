@@ -161,6 +161,23 @@ def test_the_token_is_sent_and_never_shown(
         assert "s3cret" not in json.dumps(found.findings) + state(home).read_text()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_metrics_elsewhere_are_not_worth_the_token(
+    check: Callable[..., Checked], home: Path, host: str
+) -> None:
+    settings = home / "config/infertop/config.toml"
+    settings.parent.mkdir(parents=True)
+    with serve_in_thread(vllm(NEVER)) as server, serve_in_thread({"/figures": Reply(200, BUSY)}) as metrics:
+        settings.write_text(
+            f'[[engines]]\nurl = "http://{host}:{server.port}"\ntoken = "s3cret"\n'
+            f'metrics_url = "{metrics.url}/figures"\n'
+        )
+        assert "(3 running, 1 waiting)" in check().text("engine-progress")
+        assert all(request.headers["authorization"] == "Bearer s3cret" for request in server.requests)
+        (request,) = metrics.requests
+        assert ("authorization" in request.headers) is (host == "127.0.0.1")
+
+
 def test_no_model_fails_readiness_alone(check: Callable[..., Checked]) -> None:
     routes = {**vllm(BUSY), "/prometheus/metrics": Reply(404)}
     with serve_in_thread({**routes, "/v1/models": json_reply({"data": []}), "/v2": Reply(404)}) as server:
@@ -277,7 +294,7 @@ def sglang(ready: Handler, metrics: str, loads: object) -> dict[str, Handler]:
     return {
         "/v1/models": json_reply({"data": [{"id": "small", "owned_by": "sglang"}]}),
         "/ready": ready,
-        "/ping": Reply(503),
+        "/ping": ready if isinstance(ready, Reply) and ready.status != 404 else Reply(200),
         "/v1/loads": json_reply(loads),
         "/metrics": Reply(200, metrics),
     }
@@ -296,7 +313,8 @@ def test_sglang_is_asked_by_ready_and_never_by_health(check: Callable[..., Check
         hung = check(server.url, "--as", "liveness")  # by its scheduler's own word, at the first look
         assert hung.status == 1
         assert "no engine step in 1" in hung.text("engine-progress")
-        server.routes["/ready"] = Reply(503)
+        server.routes |= {"/ready": Reply(503), "/ping": Reply(503)}  # somebody's /health has failed
+        assert purposes(check, server.url) == (1, 1, 1)
         assert check(server.url).level("engine-not-ready") == "error"
         server.routes["/ping"] = Reply(200)  # told to pause
         assert purposes(check, server.url) == (1, 0, 1)
