@@ -77,6 +77,8 @@ def test_a_restart_is_a_first_look() -> None:
 def test_a_scheduler_s_own_word_needs_no_second_look() -> None:
     assert stalled(look(100, 50, 0, age_s=6.5)) == (6.5, True)
     assert stalled(look(100, 50, 0, age_s=0.4)) is None
+    assert stalled(look(100, 50, 3, age_s=0.4), look(100.1, 51, 3, age_s=0.4)) is None
+    assert stalled(look(100, 50, 3, age_s=2.5), look(101, 50, 3, age_s=3.5)) == (3.5, False)
 
 
 def test_each_rank_is_judged_for_itself() -> None:

@@ -158,7 +158,9 @@ class EngineRoutes:
             text = "health not judged: no /ready before SGLang 0.5.20, and its /health generates"
             return CheckFinding("engine-health", "ok", text)
         if answer.status == 503:
-            return _refused("engine-not-ready", "/ready", answer, "it starts, drains, pauses or hangs")
+            return _refused(
+                "engine-not-ready", "/ready", answer, "the engine starts, drains, pauses or hangs"
+            )
         return _passing("/ready", answer)
 
     def _trtllm_health(self) -> CheckFinding:
@@ -178,7 +180,12 @@ class EngineRoutes:
             )
         if self.ask("/v2/health/live").status == 400:
             return _refused("engine-dead", "/v2/health/live", ready, "the server is not live")
-        return _refused("engine-not-ready", "/v2/health/ready", ready, "a model loads, failed, or it exits")
+        return _refused(
+            "engine-not-ready",
+            "/v2/health/ready",
+            ready,
+            "a model loads, a model failed, or the server exits",
+        )
 
 
 def _passing(path: str, answer: Answer) -> CheckFinding:

@@ -43,9 +43,14 @@ class Rank:
     """Seconds since the last step by the engine's own word."""
 
     @property
+    def in_step_s(self) -> float:
+        """Seconds for which its scheduler has been silent, if that is long enough to be in a step; else 0."""
+        return self.age_s if self.age_s is not None and self.age_s >= BUSY_STEP_S else 0.0
+
+    @property
     def working(self) -> bool:
         """It has something to do; a first prefill is in no gauge before it is done."""
-        return self.running > 0 or self.waiting > 0 or (self.age_s or 0.0) >= BUSY_STEP_S
+        return self.running > 0 or self.waiting > 0 or self.in_step_s > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def follow(kept: Kept | None, look: Look) -> tuple[Kept, Stall | None]:
         elif since is None or _moved(beat, rank.beat):
             since = look.at
         ranks[name] = (rank.beat, since)
-        stalled_s = max(0.0 if since is None else look.at - since, rank.age_s or 0.0)
+        stalled_s = max(0.0 if since is None else look.at - since, rank.in_step_s)
         if rank.working and stalled_s > 0:
             first = next(iter(rank.beat), None)
             warming_up = first is not None and first < WARM_UP_STEPS
