@@ -33,7 +33,7 @@ class Watched:
         self.measuring.note(view, made.snapshot(view, at=self.at + after_s))
 
     def figures(self) -> Figures:
-        return self.measuring.figures(self.view)
+        return self.measuring.figures(self.view, None, None)
 
     def p99(self) -> float | None:
         return self.figures().probes[0].p99_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tui.lint.live import Seen, Settings, lint
@@ -128,9 +127,9 @@ class LiveLint:
         measured = self._measured[view.url]
         key = load_key(view, self._host)
         longest, least = self._times.span(key) if key is not None else (None, None)
-        own = replace(measured.figures(view), load_s=longest, load_least_s=least)
+        own = measured.figures(view, longest, least)
         return Seen(
-            figures=merged((own, *(test.figures for test in past))),
+            figures=merged((own, *(test.figures for test in past))) if past else own,
             early=measured.early(view, now),
             load=self._loads.load(view.url),
         )

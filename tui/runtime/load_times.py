@@ -118,7 +118,7 @@ def load_key(view: EngineView, host: str) -> Key | None:
     engine = engine or (view.processes[0].engine if view.processes else None)
     if not model or engine is None:
         return None
-    return Key(clean(model), engine, clean(f"{host} {_place(view)}" if view.local else view.url))
+    return Key(model, engine, f"{host} {_place(view)}" if view.local else view.url)
 
 
 def _place(view: EngineView) -> str:

@@ -42,21 +42,29 @@ class Measuring:
             ("ttft", reading.ttft_p99_s),
             ("step", reading.longest_stall_s),
         ):
-            if value is not None and value > self._worst.get(name, 0.0):
-                self._worst[name] = value
+            if value is not None and self._worst.get(name, 0.0) < value < math.inf:
+                self._worst[name] = _short(value)
 
-    def figures(self, view: EngineView) -> Figures:
-        """In two digits, so that what is said of them stands still."""
+    def figures(self, view: EngineView, longest_load_s: float | None, least_load_s: float | None) -> Figures:
+        """In two digits, so that what is said of them stands still.
+
+        Args:
+            view: the engine as the newest snapshot has it.
+            longest_load_s: its longest load that was seen.
+            least_load_s: ... and the shortest.
+        """
         reading = view.engine.reading if view.engine.status.ok else None
         fails = any(probe.kind == "readiness" and probe.streak < 0 for probe in view.probes)
         return Figures(
             probes=tuple(self._probe(probe) for probe in view.probes),
-            request_at_least_s=_short(self._worst.get("request")),
-            longest_step_s=_short(self._worst.get("step")),
-            queue_s=_short(self._worst.get("queue")),
-            ttft_s=_short(self._worst.get("ttft")),
+            load_s=longest_load_s,
+            load_least_s=least_load_s,
+            request_at_least_s=self._worst.get("request"),
+            longest_step_s=self._worst.get("step"),
+            queue_s=self._worst.get("queue"),
+            ttft_s=self._worst.get("ttft"),
             # only beside failures does it tell anything
-            tokens_per_s=_short(reading.gen_tok_s) if reading is not None and fails else None,
+            tokens_per_s=_short(reading.gen_tok_s or 0.0) if reading is not None and fails else None,
         )
 
     def early(self, view: EngineView, now: float) -> frozenset[str]:
@@ -73,8 +81,8 @@ class Measuring:
             kind=probe.kind,
             path=probe.path,
             status=probe.status,
-            latency_s=None if known is None else _short(known.longest),
-            p99_s=None if known is None else _short(known.p99),
+            latency_s=None if known is None else known.longest,
+            p99_s=None if known is None else known.p99,
             streak=min(0, probe.streak),
         )
 
@@ -100,8 +108,8 @@ class _Answers:
             self._first_at = at
         self._latencies.append(probe.latency_s)
         ordered = sorted(self._latencies)
-        self.longest = ordered[-1]
-        self.p99 = ordered[math.ceil(0.99 * len(ordered)) - 1]
+        self.longest = _short(ordered[-1])
+        self.p99 = _short(ordered[math.ceil(0.99 * len(ordered)) - 1])
 
     def enough(self, now: float) -> bool:
         if len(self._latencies) >= ENOUGH_RESULTS:
@@ -109,5 +117,5 @@ class _Answers:
         return self._first_at is not None and now - self._first_at >= ENOUGH_S
 
 
-def _short(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(f"{value:.2g}")
+def _short(value: float) -> float:
+    return float(f"{value:.2g}")
