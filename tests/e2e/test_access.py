@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import ssl
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.program import Ended, run
+from tests.support.program import Ended, command, environment, run
 from tests.support.servers import Reply, serve, serve_in_thread, vllm
+from tests.support.terminal import Terminal
 from tests.support.vllm_text import Rank, exposition
+from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,3 +214,96 @@ def test_no_trace_shows_a_token() -> None:
 
     target = EngineTarget("http://127.0.0.1:1", token=SECRET, headers={"X-Key": SECRET})
     assert SECRET not in repr(target) + repr(HttpTarget.of(target)) + repr(vars(HttpTarget.of(target)).keys())
+
+
+# ------------------------------------------------------------------------------- log and tracebacks
+
+
+def test_no_token_is_in_the_log_or_on_the_screen_whatever_goes_wrong(tmp_path: Path) -> None:
+    planted = {name: f"{name}-{SECRET}" for name in ("token", "named", "general", "header", "proxy")}
+    log = tmp_path / "infertop.log"
+    echo: dict[str, Reply] = {}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(TLS / "loopback.pem")
+
+    def logged(reason: str) -> bool:
+        text = log.read_text() if log.exists() else ""
+        return re.search(rf"WARNING infertop: engine \S+: {reason}", text) is not None
+
+    with (
+        serve_in_thread({"*": Reply(401, "no")}) as closed,
+        serve_in_thread({"*": lambda: echo["reply"]}) as moved,
+        serve_in_thread({}, tls=context) as unknown,
+        socket.socket() as taken,
+    ):
+        taken.bind(("127.0.0.1", 0))  # and not listening: refused
+        dead = f"127.0.0.1:{taken.getsockname()[1]}"
+        location = f"http://u:{planted['named']}@sso.example/login?token={planted['named']}#{SECRET}"
+        echo["reply"] = Reply(302, "", headers={"Location": location})
+        (tmp_path / "c.toml").write_text(f"""
+[[engines]]
+url = "http://{dead}"
+token = "{planted["token"]}"
+[[engines]]
+url = "{closed.url}"
+headers = {{ X-Key = "{planted["header"]}" }}
+[[engines]]
+url = "{moved.url}"
+token_env = "NAMED"
+[[engines]]
+url = "https://127.0.0.1:{unknown.port}"
+[[engines]]
+url = "http://gpu7.example"
+proxy = "http://u:{planted["proxy"]}@{dead}"
+""")
+        env = environment(tmp_path, {"NAMED": planted["named"], "INFERTOP_TOKEN": planted["general"]})
+        words = ("--config", str(tmp_path / "c.toml"), "--log", str(log))
+        with Terminal(command(*words), env=env) as terminal:
+            for reason in ("refused", "401", "redirect", "tls", "timeout"):
+                wait_for(partial(logged, reason), 20, reason)
+            terminal.send("zv")
+            terminal.settle()
+            terminal.send("qq")
+            terminal.wait()
+            shown = terminal.raw.decode(errors="replace")
+        assert {r.headers.get("authorization") for r in moved.requests} == {f"Bearer {planted['named']}"}
+    assert "sso.example/login" in log.read_text()
+    assert "the proxy 127.0.0.1" in log.read_text()
+    assert SECRET not in log.read_text()
+    assert SECRET not in shown
+
+
+FAULTS = {
+    "screen": "from tui.ui.main_screen import MainScreen as Broken; name, quoted = 'on_mount', ''",
+    "source": "from tui.sources.engines.source import EngineSource as Broken; name, quoted = 'read', local",
+    "command": "import tui.commands.screen as Broken; name, quoted = 'need_terminal', ''",
+}
+
+
+@pytest.mark.parametrize("where", FAULTS)
+def test_a_fault_of_our_own_shows_no_token(tmp_path: Path, where: str) -> None:
+    program = textwrap.dedent(f"""
+        import os, sys
+        local = os.environ["INFERTOP_TOKEN"]
+        {FAULTS[where]}
+        from tui.cli import main
+        def fault(*words):
+            held = {{"authorization": "Bearer " + local}}
+            raise RuntimeError(f"planted fault: b'Bearer {{quoted}}'")
+        setattr(Broken, name, fault)
+        sys.exit(main())
+    """)
+    (tmp_path / "program.py").write_text(program)
+    log = tmp_path / "log"
+    words = [sys.executable, str(tmp_path / "program.py"), "http://127.0.0.1:9", "--log", str(log)]
+    with Terminal(words, env=environment(tmp_path, {"INFERTOP_TOKEN": SECRET})) as terminal:
+        if where == "source":
+            wait_for(lambda: log.exists() and "planted fault" in log.read_text(), 20)
+            terminal.send("q")
+            assert terminal.wait() == 0
+        else:
+            assert terminal.wait(20) == 1
+            assert "planted fault" in terminal.raw.decode()
+        shown = terminal.raw.decode(errors="replace")
+    assert SECRET not in shown
+    assert not log.exists() or SECRET not in log.read_text()

@@ -165,7 +165,7 @@ async def serve(
 
 
 @contextlib.contextmanager
-def serve_in_thread(routes: Mapping[str, Handler]) -> Iterator[Server]:
+def serve_in_thread(routes: Mapping[str, Handler], *, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     """A server on a loop of its own, for tests of whole programs."""
     server = Server(routes)
     ready = threading.Event()
@@ -175,7 +175,7 @@ def serve_in_thread(routes: Mapping[str, Handler]) -> Iterator[Server]:
         done = asyncio.Event()
         loop = asyncio.get_running_loop()
         stop.append(lambda: loop.call_soon_threadsafe(done.set))
-        await server.start()
+        await server.start(tls=tls)
         ready.set()
         await done.wait()
         await server.stop()

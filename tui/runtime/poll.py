@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from tui.model.status import Observed, SourceError, SourceState, SourceStatus
 from tui.model.text import clean
 from tui.runtime.deadline import within
+from tui.sources.command_line import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,8 @@ class Poller(Generic[T]):
         except asyncio.TimeoutError:
             self._fail(SourceError("timeout", f"no answer within {self._deadline_s:g} s"))
         except Exception as error:  # noqa: BLE001  # a bug in one source must not end the others
-            self._fail(SourceError("parse", clean(f"unexpected {type(error).__name__}: {error}")))
+            (words,) = redact([f"unexpected {type(error).__name__}: {error}"])  # it may quote a header
+            self._fail(SourceError("parse", clean(words)))
         else:
             now = self._clock.monotonic()
             self.recovered = self._error is not None or self.reading is None

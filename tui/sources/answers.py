@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from tui.model.status import SourceError
 from tui.model.text import clean
@@ -67,7 +68,16 @@ class Answer:
     def refusal(self, path: str) -> SourceError:
         """Why this answer to a GET of ``path``, whose status is not 200, is of no use."""
         if 300 <= self.status < 400:
-            where = clean(self.headers.get("location", ""), 80) or "nowhere"
+            where = _place(self.headers.get("location", "")) or "nowhere"
             return SourceError("redirect", f"{path}: HTTP {self.status} to {where}, which is not followed")
         reason: Reason = "5xx" if self.status >= 500 else _BY_STATUS.get(self.status, "not_metrics")
         return SourceError(reason, f"{path}: HTTP {self.status}")
+
+
+def _place(location: str) -> str:
+    """Where a redirect leads, without what may be a secret: user name, password and query."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return "what is no URL"
+    return clean(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")), 80)

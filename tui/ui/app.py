@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+import rich
+from rich.segment import Segments
+from rich.traceback import Traceback
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
@@ -129,6 +132,12 @@ class MonitorApp(App[str]):
                 yield SystemCommand(key.help, f"key {key.shown}", run)
         for name in self._themes:
             yield SystemCommand(f"Theme {name}", "colours", partial(self._use_theme, name))
+
+    def _fatal_error(self) -> None:
+        """As Textual's, without the values of local variables: settings are among them, and their secrets."""
+        trace = Traceback(show_locals=False, width=None, suppress=[rich])
+        self._exit_renderables.append(Segments(self.console.render(trace, self.console.options)))
+        self._close_messages_no_wait()
 
     # ------------------------------------------------------------------ actions
 
