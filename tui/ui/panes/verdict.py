@@ -146,9 +146,11 @@ def _together(findings: tuple[Finding, ...]) -> list[Finding]:
     alike: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.id, finding.level, finding.text), []).append(finding)
-    found = [
-        f[0] if len(f) == 1 else replace(f[0], text=f"{f[0].text} ({len(f)} times)") for f in alike.values()
-    ]
+    found = []
+    for first, *rest in alike.values():
+        scopes = {first.scope, *(other.scope for other in rest)}
+        more = f" ({len(scopes)} engines)" if len(scopes) > 1 else ""
+        found.append(replace(first, text=f"{first.text}{more}"))
     return sorted(found, key=lambda finding: LEVELS.index(finding.level))
 
 
