@@ -428,6 +428,17 @@ def test_usage_errors(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "not a number of seconds" in usage(capsys, "--timeout", "nan")
 
 
+def test_help_fits_a_screen(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        cli.main(["check", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 80
+
+
 def test_the_config_s_only_engine_needs_no_name(check: Callable[..., Checked], home: Path) -> None:
     settings = home / "config/infertop/config.toml"
     settings.parent.mkdir(parents=True)

@@ -18,15 +18,18 @@ from tui.report import checks as report
 if TYPE_CHECKING:
     from tui.model.settings import Config
 
-DESCRIPTION = """Is one engine well: its GPUs answer, its model is listed, its health route passes, it makes
-steps while it has work. One line a finding, the failing ones first.
+DESCRIPTION = """Is one engine well: its GPUs answer, its model is listed, its health route
+passes, it makes steps while it has work. One line a finding, failing first.
 
 Exit status: 0 pass, 1 fail, 2 usage error."""
 EXAMPLE = "infertop check --as liveness --timeout 4 http://127.0.0.1:8000"
 EPILOG = """\
---as liveness   fails only on what a restart can cure: no step with work present, a dead core, no answer
---as readiness  fails on what should take it out of service: also loading, draining, no model, a lost GPU
-without --as    every error fails; --strict makes errors of warnings first (GPU memory, hit rate, no driver)
+--as liveness   fails only on what a restart can cure: no step with work
+                present, a dead core, no answer
+--as readiness  fails on what should take it out of service: also loading,
+                draining, no model, a lost GPU
+without --as    every error fails
+--strict        first makes errors of warnings: GPU memory, hit rate, no driver
 Give the probe that runs it a longer timeout than --timeout."""
 
 _DEFAULT_URLS = ["http://127.0.0.1:8000", "http://127.0.0.1:30000"]
