@@ -68,6 +68,18 @@ class Parser:
         self.cursor = (0, 0)
         """Where the last frame left the cursor, as (row, column)."""
 
+    def cells(self, text: str, look: Look) -> list[Cell]:
+        """The cells of a text without control characters; the same list each time, not to be changed."""
+        key = (text, look)
+        cells = self._texts.get(key)
+        if cells is None:
+            if len(self._texts) >= _MOST:
+                self._texts.clear()
+            cells = self._texts[key] = (
+                [(character, look) for character in text] if text.isascii() else _clusters(text, look)
+            )
+        return cells
+
     def parse(self, data: str) -> Frame | None:
         """The cells of a frame; None where anything in it is not understood."""
         frame: Frame = {}
@@ -83,7 +95,7 @@ class Parser:
                 looks = look if kind == "text" else self._sgr(look, token["style"])
                 if y < 0 or looks is None:
                     return None  # text before any move: nobody knows where it lands
-                cells = self._cells(token[kind], looks)
+                cells = self.cells(token[kind], looks)
                 frame.setdefault(y, []).append((x, cells))
                 x += len(cells)
                 if kind == "styled":
@@ -112,17 +124,6 @@ class Parser:
                 self._looks.clear()
             self._looks[key] = applied(look, parameters, colourless=self._colourless)
         return self._looks[key]
-
-    def _cells(self, text: str, look: Look) -> list[Cell]:
-        key = (text, look)
-        cells = self._texts.get(key)
-        if cells is None:
-            if len(self._texts) >= _MOST:
-                self._texts.clear()
-            cells = self._texts[key] = (
-                [(character, look) for character in text] if text.isascii() else _clusters(text, look)
-            )
-        return cells
 
 
 def _clusters(text: str, look: Look) -> list[Cell]:
@@ -206,6 +207,14 @@ class Buffer:
                 row[x : x + len(cells)] = cells
             del row[columns:]
             self._dirty.add(y)
+
+    def put(self, y: int, x: int, cells: list[Cell]) -> None:
+        """Want these cells at a place; within the terminal, as far as the caller knows."""
+        row = self._wanted.setdefault(y, [])
+        if len(row) < x:
+            row.extend([None] * (x - len(row)))
+        row[x : x + len(cells)] = cells
+        self._dirty.add(y)
 
     def changed(self) -> list[Run]:
         """What differs between wanted and shown, in screen order; it counts as shown from now on."""

@@ -18,6 +18,8 @@ from tui.ui.cells import Buffer, Parser, paint
 if TYPE_CHECKING:
     from textual.geometry import Size
 
+    from tui.ui.cells import Look
+
 SWITCH = "INFERTOP_STOCK_DRIVER"
 """Environment variable: 1 draws by Textual's own driver."""
 BACKLOG = 8
@@ -88,6 +90,8 @@ class CellDriver(LinuxDriver):
         self._cursor: tuple[int, int] | None = None
         self._behind = False
         self._sync = ""
+        self._brackets = False
+        """The terminal knows synchronized updates: Textual has asked it."""
         self._seen_size: Size | None = None
         self._raw: list[Any] | None = None
         """The terminal's settings while this program has it."""
@@ -113,9 +117,37 @@ class CellDriver(LinuxDriver):
         if self._behind:
             self._paint()
 
+    def look_of(self, written: str) -> Look | None:
+        """How a cell looks that Textual writes so; None where that is not understood."""
+        cursor = self._parser.cursor
+        frame = self._parser.parse(f"\x1b[1;1H{written}")
+        self._parser.cursor = cursor
+        return None if frame is None else frame[0][0][1][0][1]
+
+    def put(self, y: int, x: int, text: str, look: Look) -> None:
+        """Have a text stand at a place; ``show`` brings it on screen.
+
+        What Textual paints later must show the same there.
+        """
+        self._buffer.put(y, x, self._parser.cells(text, look))
+
+    @property
+    def can_put(self) -> bool:
+        """The size that the terminal has is the one that Textual draws for, and it was drawn once."""
+        return self._app.size == self._seen_size and self._cursor is not None
+
+    def show(self) -> None:
+        """Write what ``put`` changed, as one update."""
+        self._sync = _SYNC_BEGIN if self._brackets else ""
+        self._paint()
+        if self._brackets and not self._sync:
+            self._send(_SYNC_END)
+        self._sync = ""
+
     def write(self, data: str) -> None:
         """Write a frame as its difference, and anything else as it is."""
         if data == _SYNC_BEGIN:
+            self._brackets = True
             self._sync = data  # held back: an update that changes no cell needs no bracket
             return
         if data == _SYNC_END:

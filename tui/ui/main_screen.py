@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +11,9 @@ from textual.screen import Screen
 
 from tui.ui.charts import Trends
 from tui.ui.draw import draw
+from tui.ui.driver import CellDriver
 from tui.ui.keys import KEYS
+from tui.ui.pen import pen_for
 from tui.ui.view import PANES, Mode, View
 from tui.ui.widgets import plotext_chart
 from tui.ui.widgets.pane import Pane
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from tui.model.settings import Config
     from tui.ui.feed import Feed
     from tui.ui.lines import Role
+    from tui.ui.pen import Pen
     from tui.ui.view import PaneName
 
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -64,6 +68,8 @@ class MainScreen(Screen[None]):
         self._looks_to_skip = 0
         self._scroll = 0
         self._furthest = 0
+        self._kept_pen: Pen | None = None
+        self._pen_styles: Mapping[Role, Style] | None = None
         self._panes: dict[PaneName, Pane] = {name: Pane(name) for name in _ALL}
 
     def compose(self) -> ComposeResult:
@@ -73,6 +79,8 @@ class MainScreen(Screen[None]):
     def on_mount(self) -> None:
         """Begin to look for news."""
         self.set_interval(LOOK_S, self.look)
+        import gc
+        gc.collect(); gc.freeze(); gc.set_threshold(10000, 50, 50)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size at once."""
@@ -100,11 +108,13 @@ class MainScreen(Screen[None]):
             view, width, height, ascii_only=self._config.screen.ascii, scroll=self._scroll
         )
         self._scroll = min(self._scroll, self._furthest)
-        with self.app.batch_update():
-            for name, pane in self._panes.items():
-                pane.place(layout.boxes.get(name))
-                if name in lines:
-                    pane.show(lines[name], self._styles_by_role)
+        moved = [pane for name, pane in self._panes.items() if pane.place(layout.boxes.get(name))]
+        pen = None if moved else self._pen()
+        with contextlib.nullcontext() if pen else self.app.batch_update():
+            for name in lines:
+                self._panes[name].show(lines[name], self._styles_by_role, pen)
+        if pen is not None:
+            pen.lift()
 
     def restyle(self, styles: Mapping[Role, Style]) -> None:
         """Another theme."""
@@ -115,6 +125,16 @@ class MainScreen(Screen[None]):
         """Say something about the program itself in the header."""
         self._mode = replace(self._mode, notice=text)
         self.paint()
+
+    def _pen(self) -> Pen | None:
+        """What writes past Textual, where nothing but panes is on screen."""
+        driver = self.app._driver
+        if not isinstance(driver, CellDriver) or self.app.screen is not self or not driver.can_put:
+            return None
+        if self._pen_styles is not self._styles_by_role:
+            self._pen_styles = self._styles_by_role
+            self._kept_pen = pen_for(driver, self._styles_by_role, self.app.console)
+        return self._kept_pen
 
     def _taken(self) -> View:
         judgement = self._feed.judgement()

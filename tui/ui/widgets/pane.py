@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tui.ui.layout import Box
     from tui.ui.lines import Line, Role
+    from tui.ui.pen import Pen
     from tui.ui.view import PaneName
 
 
@@ -48,36 +49,55 @@ class Pane(Widget):
         self._pane = pane
         self._box: Box | None = None
         self._lines: list[Line] = []
-        self._strips: list[Strip] = []
+        self._strips: list[Strip | None] = []
+        """Made when Textual asks for them."""
         self._styles_by_role: Mapping[Role, Style] = {}
         self.display = False
 
-    def place(self, box: Box | None) -> None:
-        """Stand there, or nowhere."""
+    def place(self, box: Box | None) -> bool:
+        """Stand there, or nowhere; whether that is another place than before."""
         if box == self._box:
-            return
+            return False
         self._box = box
         self.display = box is not None
         if box is not None:
             self.styles.offset = (box.x, box.y)
             self.styles.width = box.width
             self.styles.height = box.height
+        return True
 
-    def show(self, lines: list[Line], styles: Mapping[Role, Style]) -> None:
-        """Show these lines, each as wide as the pane; an equal line costs nothing."""
-        if styles is not self._styles_by_role or len(lines) != len(self._lines):
+    def show(self, lines: list[Line], styles: Mapping[Role, Style], pen: Pen | None = None) -> None:
+        """Show these lines, each as wide as the pane; an equal line costs nothing.
+
+        Args:
+            lines: as many as the pane is high.
+            styles: how each role looks.
+            pen: writes what changed past Textual, which has nothing else to paint; None: through it.
+        """
+        before, box = self._lines, self._box
+        if styles is not self._styles_by_role or len(lines) != len(before) or box is None:
             self._styles_by_role = styles
             self._lines = lines
-            self._strips = [self._strip(line) for line in lines]
+            self._strips = [None] * len(lines)
             self.refresh()
             return
-        changed = [y for y, line in enumerate(lines) if line != self._lines[y]]
+        changed = [y for y, line in enumerate(lines) if line != before[y]]
         if not changed:
             return
         for y in changed:
-            self._strips[y] = self._strip(lines[y])
+            self._strips[y] = None
         self._lines = lines
-        self.refresh(*(Region(0, y, self._strips[y].cell_length, 1) for y in changed))
+        if pen is None:
+            self.refresh(*(Region(0, y, box.width, 1) for y in changed))
+            return
+        for y in changed:
+            pen.line(box.y + y, box.x, before[y], lines[y])
+
+    def _kept(self, y: int) -> Strip:
+        strip = self._strips[y]
+        if strip is None:
+            strip = self._strips[y] = self._strip(self._lines[y])
+        return strip
 
     def _strip(self, line: Line) -> Strip:
         styles = self._styles_by_role
@@ -96,7 +116,7 @@ class Pane(Widget):
     def render_lines(self, crop: Region) -> list[Strip]:
         """The kept strips as they are; Textual would rebuild each for borders that are not there."""
         strips = [
-            self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
+            self._kept(y) if y < len(self._strips) else Strip.blank(self.size.width)
             for y in range(crop.y, crop.bottom)
         ]
         if crop.x == 0 and crop.width == self.size.width:
