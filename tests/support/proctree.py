@@ -94,12 +94,14 @@ class ProcTree:
         threads: Mapping[int, tuple[str, int]] | None = None,
         inodes: Iterable[int] = (),
         network: str = "net:[1]",
+        pids: str = "pid:[4026531836]",
     ) -> None:
         """Write or rewrite one process; a title takes the place of its arguments, NUL padded."""
         folder = self.proc / str(pid)
         if not folder.exists():
             (folder / "ns").mkdir(parents=True)
             (folder / "ns/net").symlink_to(network)
+            (folder / "ns/pid").symlink_to(pids)
             (folder / "fd").mkdir()
         count = len(threads) if threads else 1
         (folder / "stat").write_bytes(_stat(pid, comm, state, ppid, ticks, count, start))
