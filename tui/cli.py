@@ -39,6 +39,8 @@ COMMANDS = {
     "config": Command("tui.commands.config", "print the config template, or check a file"),
     "preflight": Command("tui.commands.preflight", "what must hold before an engine starts; then start it"),
     "lint": Command("tui.commands.lint", "probe and shutdown settings of manifests, Compose files and units"),
+    "drain-test": Command("tui.commands.drain_test", "stop an engine with requests in flight"),
+    "restart-test": Command("tui.commands.restart_test", "end an engine and measure how long it is away"),
 }
 SCREEN = Command("tui.commands.screen", "the live screen")
 

@@ -300,6 +300,7 @@ SECTIONS: dict[str, tuple[type[Any], tuple[Key, ...]]] = {
             Key("require_idle", boolean, "refuse them while others' requests are in flight"),
             Key("grace_s", number(1), "grace period where none is found, seconds"),
             Key("start_command", strings, "starts the engine again after a test"),
+            Key("stop_command", strings, "stops it in a test, instead of SIGTERM or systemctl"),
         ),
     ),
     "notify": (

@@ -321,6 +321,7 @@ class ProcessSource:
             addresses=() if socket is None else socket.addresses,
             place=self._place(pid) if identity.role in HTTP_ROLES or pid in orphans else None,
             closed=socket is not None and socket.closed,
+            start_ticks=int(seen.start),
         )
 
 
