@@ -187,7 +187,7 @@ async def test_a_core_that_was_stopped_and_one_that_was_killed(tmp_path: Path) -
         env = {"INFERTOP_NVML_LIBRARY": str(tmp_path / "none")}
         return await asyncio.to_thread(run, "check", engine.url, "--json", *words, home=tmp_path, env=env)
 
-    async with running(tmp_path / "log", decode_step_s=0.02) as engine:
+    async with running(tmp_path / "log", decode_step_s=0.02, time_scale=0.1) as engine:
         request = asyncio.create_task(complete(engine.url, 4000, silence_s=60))
         await until(lambda: engine.supervisor.load.running > 0, 10, "a running request")
         first = await check()
@@ -200,6 +200,7 @@ async def test_a_core_that_was_stopped_and_one_that_was_killed(tmp_path: Path) -
         os.kill(engine.pids["VLLM::EngineCore"], signal.SIGCONT)
         os.kill(engine.pids["VLLM::EngineCore"], signal.SIGKILL)
         request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
         await until(lambda: engine.exit is not None, 20, "the end of the server")
         gone = await check("--as", "liveness")
     assert (stopped.status, hung.status, gone.status) == (0, 1, 1)
