@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tui.model.readings import EngineKind, ProbeReading
 
 URL = "http://127.0.0.1:8000"
+approx: Any = pytest.approx
 REFUSED = ProbeResult("refused", Outcome.FAILURE)
 STALLED = ProbeResult("timeout", Outcome.DISCARDED)
 LATER = 600.0
@@ -129,10 +130,10 @@ async def test_when_it_would_be_killed(
 ) -> None:
     engine.route("/health").result = answer
     watch = engine.watch(both(spec))
-    assert await decided(engine, watch, 100) == pytest.approx(after_s, abs=0.2)
+    assert await decided(engine, watch, 100) == approx(after_s, abs=0.2)
     found = liveness(watch, engine.clock.monotonic())
     assert (found.would, found.would_in_s) == ("restart", 0.0)
-    assert found.decided_at == pytest.approx(engine.clock.wall(), abs=0.2)
+    assert found.decided_at == approx(engine.clock.wall(), abs=0.2)
     assert (found.streak, found.threshold) == (-spec.failure_threshold, spec.failure_threshold)
 
 
@@ -153,11 +154,11 @@ async def test_the_forecast_counts_down_and_a_success_ends_it(engine: Engine) ->
     await engine.clock.advance(10.0)  # the first failure came a second ago
     found = liveness(watch, engine.clock.monotonic())
     assert (found.status, found.streak, found.would) == ("refused", -1, "restart")
-    assert found.would_in_s == pytest.approx(19.0)
+    assert found.would_in_s == approx(19.0)
     ready = of(watch, "readiness", engine.clock.monotonic())
-    assert (ready.would, ready.would_in_s) == ("unready", pytest.approx(19.0))
+    assert (ready.would, ready.would_in_s) == ("unready", approx(19.0))
     await engine.clock.advance(5.0)
-    assert liveness(watch, engine.clock.monotonic()).would_in_s == pytest.approx(14.0)
+    assert liveness(watch, engine.clock.monotonic()).would_in_s == approx(14.0)
     route.result = status(200)
     await engine.clock.advance(5.0)
     found = liveness(watch, engine.clock.monotonic())
@@ -171,7 +172,7 @@ async def test_readiness_alone_counts_successes(engine: Engine) -> None:
     await engine.clock.advance(0.1)
     found = of(watch, "readiness", engine.clock.monotonic())
     assert (found.would, found.threshold) == ("ready", 3)
-    assert found.would_in_s == pytest.approx(19.9)
+    assert found.would_in_s == approx(19.9)
 
 
 async def test_a_body_that_stalls_is_tried_thrice_and_thrown_away(engine: Engine) -> None:
@@ -241,7 +242,7 @@ async def test_never_two_outstanding_whatever_the_settings(engine: Engine) -> No
     assert (len(route.asked), route.most_at_once) == (1, 1)
     now = engine.clock.monotonic()
     assert of(watch, "readiness", now).streak == -4  # each in its own time, though all wait for one answer
-    assert of(watch, "readiness", now).latency_s == pytest.approx(1.0)
+    assert of(watch, "readiness", now).latency_s == approx(1.0)
     await engine.clock.advance(300.0)
     assert route.most_at_once == 1
     await watch.close()
@@ -255,18 +256,18 @@ async def test_a_late_answer_is_in_time_for_the_patient_one_only(engine: Engine)
     await engine.clock.advance(4.0)
     now = engine.clock.monotonic()
     live, ready = of(watch, "liveness", now), of(watch, "readiness", now)
-    assert (live.status, live.latency_s) == (200, pytest.approx(3.0))
-    assert (ready.status, ready.latency_s) == ("timeout", pytest.approx(1.0))
+    assert (live.status, live.latency_s) == (200, approx(3.0))
+    assert (ready.status, ready.latency_s) == ("timeout", approx(1.0))
 
 
 async def test_sglangs_health_has_its_own_pace_and_the_settings_their_arithmetic(engine: Engine) -> None:
     route = engine.route("/health")
     route.takes_s = 1.05
     watch = engine.watch(ProbeSettings(liveness=ProbeSpec("/health")), "sglang")
-    assert await decided(engine, watch, 60) == pytest.approx(21.0, abs=0.3)  # 1 s is always too short for it
+    assert await decided(engine, watch, 60) == approx(21.0, abs=0.3)  # 1 s is always too short for it
     assert len(route.asked) == 1
     await engine.clock.advance(300.0)
-    assert len(route.asked) == pytest.approx(11, abs=1)
+    assert len(route.asked) == approx(11, abs=1)
     assert route.most_at_once == 1
 
 
@@ -292,7 +293,7 @@ async def test_without_ready_its_health_counts_at_its_own_pace(engine: Engine) -
     await engine.clock.advance(30.0)
     ready = of(watch, "readiness", engine.clock.monotonic())
     assert (ready.status, ready.streak, ready.would) == (503, -1, "unready")
-    assert ready.would_in_s == pytest.approx(60.0, abs=1.1)
+    assert ready.would_in_s == approx(60.0, abs=1.1)
     assert len(engine.route("/ready").asked) == 1
 
 
@@ -355,7 +356,7 @@ async def test_a_healthcheck_makes_it_unhealthy_and_no_more(engine: Engine) -> N
     await engine.clock.advance(6.0)
     found = liveness(watch, engine.clock.monotonic())
     assert (found.path, found.streak, found.would) == ("/alive", -1, "unhealthy")
-    assert found.would_in_s == pytest.approx(29.0)  # two more of 5 s, each 10 s after the one before ended
+    assert found.would_in_s == approx(29.0)  # two more of 5 s, each 10 s after the one before ended
     assert watch.origin == "the container's HEALTHCHECK"
     await engine.clock.advance(29.0)
     assert liveness(watch, engine.clock.monotonic()).would_in_s == 0.0
@@ -386,11 +387,11 @@ async def test_its_age_grows_one_is_outstanding_and_it_says_when_liveness_would_
     watch.generate(on=True)
     await engine.clock.advance(12.0)
     found = of(watch, "generate", engine.clock.monotonic())
-    assert (found.status, found.waiting_s) == (None, pytest.approx(12.0))
+    assert (found.status, found.waiting_s) == (None, approx(12.0))
     await engine.clock.advance(19.0)
     found = of(watch, "generate", engine.clock.monotonic())
-    assert (found.status, found.latency_s) == ("timeout", pytest.approx(30.0))
-    assert (found.would, found.notice_in_s) == ("none", pytest.approx(59.0))
+    assert (found.status, found.latency_s) == ("timeout", approx(30.0))
+    assert (found.would, found.notice_in_s) == ("none", approx(59.0))
     await engine.clock.advance(60.0)
     found = of(watch, "generate", engine.clock.monotonic())
     assert (found.decisions, found.notice_in_s) == (1, 0.0)

@@ -36,6 +36,7 @@ class StillFeed:
         self.history = history if history is not None else scenes.history()
         self.version = 1
         self.interval_s = view.snapshot.interval_s
+        self.generate = view.snapshot.generate
         self.view = view
         self.started = 0
         self.stopped = 0
@@ -76,6 +77,7 @@ class WalkFeed:
     ) -> None:
         self.history = History()
         self.version = 0
+        self.generate = False
         self.interval_s = interval_s
         self._random = random.Random(seed)
         self._snapshot = scenes.snapshot(gpus, engines)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui.model.history import History
+from tui.model.places import ContainerReading
 from tui.model.readings import (
     DiskReading,
     EngineProcess,
@@ -18,6 +19,7 @@ from tui.model.readings import (
     Missing,
     ProbeReading,
 )
+from tui.model.settings import ProbeSpec
 from tui.model.snapshot import EngineView, HostSnapshot
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.model.verdicts import Evidence, Finding, Judgement, Verdict
@@ -26,6 +28,8 @@ from tui.ui.view import Mode, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tui.model.readings import ProbeKind
 
 NOW = 100_000.0
 WALL = 1_760_012_585.0
@@ -132,8 +136,12 @@ def engine_reading(url: str, **changes: Any) -> EngineReading:
 
 
 def probes(url: str, **liveness: Any) -> tuple[ProbeReading, ...]:
-    live = ProbeReading(url, "liveness", "/health", 200, 0.003, 0.012, 412, "none")
-    ready = ProbeReading(url, "readiness", "/health", 200, 0.004, 0.015, 412, "none")
+    live = ProbeReading(
+        url, "liveness", "/health", 200, 0.003, 0.012, 412, "none",
+        latency_p50_s=0.003, latency_max_s=0.031, results=200, span_s=1990.0, threshold=1,
+        recent=(True,) * 120, age_s=4.0,
+    )  # fmt: skip
+    ready = replace(live, kind="readiness", latency_s=0.004, latency_p99_s=0.015)
     return (replace(live, **liveness), ready)
 
 
@@ -143,6 +151,9 @@ def engine(index: int = 0, *, probing: tuple[ProbeReading, ...] | None = None, *
         url=url,
         engine=Observed(engine_reading(url, **changes), FRESH),
         probes=probes(url) if probing is None else probing,
+        probe_specs={"liveness": ProbeSpec("/health"), "readiness": ProbeSpec("/health")},
+        probe_origin="vllm's defaults",
+        probe_requests=6,
         local=True,
         processes=(EngineProcess(4000 + index, 1, "vllm", "api_server", "vllm", port=8000 + index),),
         ever_served=True,
@@ -153,7 +164,10 @@ def failed_engine(index: int, reason: Any, *, age_s: float | None = 12.0) -> Eng
     url = URLS[index]
     reading = engine_reading(url) if age_s is not None else None
     status = SourceStatus(SourceState.FAILED, reason, since=NOW - 12, age_s=age_s, failures=6)
-    failing = probes(url, status="refused", latency_s=0.001, streak=-2, would="restart", would_in_s=8.0)
+    failing = probes(
+        url, status="refused", latency_s=0.001, streak=-2, threshold=3, would="restart", would_in_s=8.0,
+        recent=(True,) * 118 + (False, False),
+    )  # fmt: skip
     return EngineView(url=url, engine=Observed(reading, status), probes=failing, local=True, ever_served=True)
 
 
@@ -414,6 +428,49 @@ def broken_view(**mode: Any) -> View:
     return View(found, judgement, Trends(history()), lines, Mode(**mode))
 
 
+def hung_view(**mode: Any) -> View:
+    """A hang that liveness cannot see, under the probes of a manifest; the generate probe sees it."""
+    live, ready = probes(URLS[0])
+    recent = (True,) * 60 + (None, False, True) + (True,) * 50
+    ready = replace(ready, threshold=2, decided_at=WALL - 700, decisions=1, recent=recent)
+    startup = replace(
+        live, kind="startup", path="exec", status=None, latency_s=None, latency_p50_s=None, latency_p99_s=None,
+        latency_max_s=None, results=0, streak=0, threshold=None, recent=(),
+        note="exec: not run (it would run in the container)",
+    )  # fmt: skip
+    generate = replace(
+        live, kind="generate", path="/v1/completions", status="timeout", latency_s=30.0, latency_p50_s=0.09,
+        latency_p99_s=30.0, latency_max_s=30.0, results=41, streak=-1, threshold=3, waiting_s=12.0,
+        notice_in_s=48.0, recent=(True,) * 40 + (False,),
+    )  # fmt: skip
+    specs: dict[ProbeKind, ProbeSpec] = {
+        "liveness": ProbeSpec("/health", initial_delay_s=30.0),
+        "readiness": ProbeSpec("/health", period_s=5.0, success_threshold=2),
+        "startup": ProbeSpec(handler="exec", failure_threshold=60),
+    }
+    stuck = replace(
+        engine(0, running=41.0, gen_tok_s=0.0, stalled_s=42.0, stalled_scrapes=42, since_last_step_s=42.0),
+        probes=(replace(live, decided_at=WALL - 9000, decisions=2), ready, startup, generate),
+        probe_specs=specs,
+        probe_origin="deploy.yaml:31",
+        probe_requests=20,
+        container=Observed(ContainerReading("a" * 64, "llm", restarts=3), FRESH),
+    )
+    verdict = Verdict(
+        URLS[0],
+        "engine_hung",
+        "ENGINE HUNG",
+        confidence="high",
+        since=WALL - 42,
+        evidence=(Evidence("stalled_s", 42.0, "s", ">=", 5.0, "no step for 42s"),),
+        advice=("take stacks before anything else: py-spy dump --pid PID of the engine core",),
+    )
+    found = replace(snapshot(engines=1), engines=(stuck,), generate=True)
+    judgement = Judgement((replace(verdict, scope="host"), verdict))
+    lines = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 42, "engine_hung"))}
+    return View(found, judgement, Trends(history()), lines, Mode(**mode))
+
+
 def pending_view(**mode: Any) -> View:
     """The first frame: nothing has been read."""
     nothing = HostSnapshot(taken_at=NOW, wall=WALL, hostname="gpu-07", discovery_done=False)
@@ -438,6 +495,7 @@ SCENES: dict[str, Callable[..., View]] = {
     "bare": bare_view,
     "stale": stale_view,
     "broken": broken_view,
+    "hung": hung_view,
     "pending": pending_view,
     "crowded": crowded_view,
 }

@@ -70,6 +70,24 @@ async def test_a_new_picture_is_drawn_an_old_one_is_not() -> None:
         await until(lambda: "KV CACHE FULL" in screen_text(app), 5)
 
 
+async def test_g_switches_the_generate_probe() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        assert "generate probe on" in await press(pilot, "g")
+        assert feed_of(app).generate
+        assert "generate: on" in await press(pilot, "5", "z")
+        assert "generate probe off" in await press(pilot, "g")
+        assert not feed_of(app).generate
+
+
+async def test_g_sends_nothing_where_nothing_may_be_sent() -> None:
+    view = scenes.calm_view()
+    app = made(replace(view, snapshot=replace(view.snapshot, read_only=True)))
+    async with app.run_test(size=(160, 45)) as pilot:
+        assert "--read-only sends an engine no request" in await press(pilot, "g")
+        assert not feed_of(app).generate
+
+
 async def test_zoom_why_help_and_back() -> None:
     app = made()
     async with app.run_test(size=(160, 45)) as pilot:

@@ -348,7 +348,7 @@ def test_the_zoomed_host_lists_every_core() -> None:
 
 def test_probes_say_what_the_kubelet_would_do() -> None:
     text = as_text(scenes.stale_view(), 160, 45)
-    assert rows(text, r"vllm :8000 +liveness +/health +refused +1ms +12ms +2 bad restart in 8.0s")
+    assert rows(text, r"vllm :8000 +liveness +/health +refused +1ms +12ms +2/3 bad restart in 8.0s")
     assert rows(text, r"vllm :8001 +readiness +/health +200 ok +4ms +15ms +412 ok –")
     assert "! live probe fails vllm :8000" in text.splitlines()[0]
     assert "probes ok" in as_text(scenes.calm_view(), 160, 45).splitlines()[0]

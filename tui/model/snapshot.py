@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tui.model.status import Observed
 
@@ -29,11 +29,15 @@ class EngineView:
 
     url: str
     engine: Observed[EngineReading] = Observed()
+    known: EngineReading | None = None
+    """Who it said to be, without figures, where the read failed after that."""
     probes: tuple[ProbeReading, ...] = ()
     probe_specs: Mapping[ProbeKind, ProbeSpec] = field(default_factory=dict)
     """The probes in force by kind, paths filled in; empty until the engine's kind is known."""
     probe_origin: str = ""
     """For a person: where these settings come from, e.g. ``vllm's defaults`` or ``pod.yaml:12``."""
+    probe_platform: Literal["kubernetes", "docker"] = "kubernetes"
+    """Whose rules the liveness probe follows; ``docker``: it is a HEALTHCHECK, which restarts nothing."""
     probe_requests: int = 0
     """Requests that this program's probes sent to it in the last 60 s."""
     local: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from tui.probing.docker import DockerHealth
 from tui.probing.machine import ContainerProbes
@@ -135,6 +135,11 @@ class ProbeWatch:
     def origin(self) -> str:
         """Where they come from."""
         return "" if self._force is None else self._force.origin
+
+    @property
+    def platform(self) -> Literal["kubernetes", "docker"]:
+        """Whose rules they follow."""
+        return "docker" if self._force is not None and self._force.docker else "kubernetes"
 
     @property
     def turns_away(self) -> bool:

@@ -13,6 +13,7 @@ from tui.model.urls import host_port
 from tui.runtime.poll import Poller
 from tui.runtime.probe_watch import ProbeWatch
 from tui.sources.command_line import command_args
+from tui.sources.engines.fault import EngineFaultError
 from tui.sources.option_defaults import option_defaults
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from tui.model.places import Place
     from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading
+    from tui.model.status import SourceError
     from tui.model.verdicts import VerdictName
     from tui.runtime.clock import Clock
     from tui.runtime.sources import Sources
@@ -98,8 +100,11 @@ class WatchedEngine:
             deadline_s=SCRAPE_DEADLINE_S,
             on_reading=self._on_reading,
             on_loss=on_loss,
+            on_failure=self._on_failure,
             backoff=backoff,
         )
+        self._known: EngineReading | None = None
+        """Who it said to be before the last read of it failed."""
         if target.engine != "auto":
             self.probes.learn_kind(target.engine)
 
@@ -159,9 +164,11 @@ class WatchedEngine:
         return EngineView(
             url=self.target.url,
             engine=observed,
+            known=self._known,
             probes=self.probes.readings(now),
             probe_specs=self.probes.specs,
             probe_origin=self.probes.origin,
+            probe_platform=self.probes.platform,
             probe_requests=self.probes.sent(now),
             local=self.local,
             processes=tree,
@@ -196,7 +203,14 @@ class WatchedEngine:
         await self.scrape.close()
         await self.probes.close()
 
+    def _on_failure(self, error: SourceError) -> None:
+        if isinstance(error, EngineFaultError):
+            self._known = error.known
+            if error.known.engine is not None:
+                self.probes.learn_kind(error.known.engine)
+
     def _on_reading(self, reading: EngineReading) -> None:
+        self._known = None
         self._served_last = self._clock.monotonic()
         self._too_large = reading.reason == "too_large"
         if reading.scrape_s is not None:

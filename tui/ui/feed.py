@@ -22,6 +22,9 @@ class Feed(Protocol):
     """Grows whenever snapshot or judgement changed: an equal one means there is nothing new to draw."""
     interval_s: float
     """Seconds between readings; the screen sets it when the operator asks."""
+    generate: bool
+    """Each engine is asked for one token now and then; the screen sets it when the operator asks. It stays
+    off where nothing may be sent to an engine."""
 
     def snapshot(self) -> HostSnapshot:
         """The latest readings and their statuses; never waits."""

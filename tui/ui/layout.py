@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tui.ui.panes.probes import wanted_lines
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -44,7 +46,7 @@ class Needs:
         return cls(
             gpus=len(snapshot.gpus.reading.gpus) if snapshot.gpus.reading else 0,
             engines=len(snapshot.engines),
-            probes=sum(len(engine.probes) for engine in snapshot.engines),
+            probes=wanted_lines(view),
             disks=len(snapshot.host.reading.disks or ()) if snapshot.host.reading else 0,
         )
 

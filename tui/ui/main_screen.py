@@ -80,7 +80,10 @@ class MainScreen(Screen[None]):
         """Begin to look for news."""
         self.set_interval(LOOK_S, self.look)
         import gc
-        gc.collect(); gc.freeze(); gc.set_threshold(10000, 50, 50)
+
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10000, 50, 50)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size at once."""
@@ -208,6 +211,17 @@ class MainScreen(Screen[None]):
         snapshot = replace(self._view.snapshot, interval_s=self._feed.interval_s)
         self._view = replace(self._view, snapshot=snapshot)
         self.paint()
+
+    def action_generate(self) -> None:
+        """The generate probe on or off."""
+        if self._view.snapshot.read_only:
+            self.notice("no generate probe: --read-only sends an engine no request")
+            return
+        self._feed.generate = not self._feed.generate
+        # said at once, as an interval is
+        snapshot = replace(self._view.snapshot, generate=self._feed.generate)
+        self._view = replace(self._view, snapshot=snapshot)
+        self.notice(f"generate probe {'on' if self._feed.generate else 'off'}")
 
     def action_scroll(self, lines: int) -> None:
         """Scroll what fills the screen."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         EngineState,
         GpuReading,
         HostReading,
+        ProbeReading,
     )
     from tui.model.snapshot import EngineView, HostSnapshot
 
@@ -92,7 +93,7 @@ def _picture(
         engine=fresh,
         engine_reason=reason,
         host=host if view.local else None,
-        probes={probe.kind: probe for probe in view.probes},
+        probes={probe.kind: probe for probe in view.probes if _counts(probe, fresh)},
         phase=phase,
         held_s=_age(view, snapshot) if phase == "loading" else None,
         trends=trends,
@@ -106,6 +107,18 @@ def _picture(
         seats=_seats(view),
         args={**view.defaults, **view.args},
     )
+
+
+def _counts(probe: ProbeReading, fresh: EngineReading | None) -> bool:
+    """It was answered, and a token was not generated only before the engine came to stand still.
+
+    A generation comes every 30 s or so: one that succeeded before a stall says nothing of it.
+    """
+    if probe.status is None:
+        return False
+    stalled = fresh.stalled_s if fresh is not None and (fresh.stalled_scrapes or 0) >= 2 else None
+    old = stalled is not None and probe.age_s is not None and probe.age_s >= stalled
+    return not (probe.kind == "generate" and probe.ok and old)
 
 
 def _current(view: EngineView, snapshot: HostSnapshot) -> EngineView:
@@ -125,6 +138,8 @@ def _kind(view: EngineView) -> EngineKind | None:
     reading = view.engine.reading
     if reading is not None and reading.engine is not None:
         return reading.engine
+    if view.known is not None:
+        return view.known.engine
     return view.processes[0].engine if view.processes else None
 
 

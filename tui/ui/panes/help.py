@@ -21,6 +21,8 @@ _WORDS = (
     ("ttft, itl", "time to first token, time between tokens; 95th percentile of the last window"),
     ("tok/s", "generated tokens a second"),
     ("pressure", "share of the last 10 s in which something waited for it (PSI, some)"),
+    ("streak", "probe results alike in a row, and at how many the platform acts: 2/3 bad"),
+    ("would", "what a kubelet with these probe settings would do if the results go on like this"),
     ("– dim", "a dash is not known, never zero; a dim figure is old, its age stands beside it"),
 )
 

@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.model.units import DASH, seconds
-from tui.ui.lines import Line, Span, flow, narrow
-from tui.ui.table import Column, choose, head, row
+from tui.ui.lines import Line, Span, flow, narrow, wrap
+from tui.ui.panes import probe_notes
+from tui.ui.table import Column, choose, head, noted, row
 from tui.ui.view import urgent_first
 from tui.ui.words import PROBE_KINDS, engine_name
 
 if TYPE_CHECKING:
     from tui.model.readings import ProbeReading
     from tui.model.snapshot import EngineView
+    from tui.ui.lines import Role
     from tui.ui.view import View
+
+SLOW_S = 2.0
+"""An answer that is out for this long is worth saying; SGLang's /health takes 1 s when all is well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +36,89 @@ def title(view: View) -> Line:
 
 
 def body(view: View, size: int, height: int) -> list[Line]:
-    """A line a probe; the failing ones first where they do not all fit."""
+    """A line a probe, then what follows from them; the failing ones first where they do not all fit."""
     rows = _rows(view)
     if not rows:
         return [(Span(_nothing(view), "muted"),)]
-    chosen = choose(_COLUMNS, size)
-    room = len(rows) if view.mode.full == "probes" else height - 1
-    return [head(chosen), *_fitting(rows, room, chosen)]
+    full = view.mode.full == "probes"
+    chosen = choose(_ZOOMED if full else _COLUMNS, size)
+    room = len(rows) if full else height - 1
+    lines = [head(chosen), *_fitting(rows, room, chosen, size)]
+    if full:
+        return [*lines, *_details(view, size)]
+    spare = height - len(lines)
+    warnings = [
+        (Span(part, "warn"),)
+        for engine in urgent_first(view)
+        for text in probe_notes.warnings(view, engine, full=False)
+        for part in wrap(f"! {text}", size)
+    ]
+    quiet = [(Span(text, "muted"),) for engine in urgent_first(view) if (text := _named_facts(view, engine))]
+    return [*lines, *[*warnings, *quiet][:spare]]
 
 
-def _fitting(rows: list[Row], room: int, chosen: list[tuple[Column[Row], int]]) -> list[Line]:
+def wanted_lines(view: View) -> int:
+    """Rows and warnings: those that should not be left out."""
+    engines = view.snapshot.engines
+    return sum(len(e.probes) + len(probe_notes.warnings(view, e, full=False)) for e in engines)
+
+
+def _fitting(rows: list[Row], room: int, chosen: list[tuple[Column[Row], int]], size: int) -> list[Line]:
     if len(rows) <= room:
-        return [row(chosen, item) for item in rows]
+        return [_row(chosen, item, size) for item in rows]
     shown = sorted(rows, key=lambda item: item.probe.ok is not False)[: max(0, room - 1)]
     more: Line = (Span(f"+{len(rows) - len(shown)} more", "muted", "fill('probes')"),)
-    return [*(row(chosen, item) for item in shown), more][: max(0, room)]
+    return [*(_row(chosen, item, size) for item in shown), more][: max(0, room)]
+
+
+def _row(chosen: list[tuple[Column[Row], int]], item: Row, size: int) -> Line:
+    probe = item.probe
+    if probe.status is None and probe.waiting_s is None and probe.note:
+        heads = sum(column.head in ("engine", "probe", "path") for column, _ in chosen)
+        return noted(chosen, item, heads, Span(narrow(probe.note), "muted"), size)
+    return row(chosen, item)
+
+
+def _named_facts(view: View, engine: EngineView) -> str:
+    text = probe_notes.facts(engine)
+    several = len(view.snapshot.engines) > 1
+    return f"{engine_name(engine)}   {text}" if text and several else text
+
+
+def _details(view: View, size: int) -> list[Line]:
+    """Of the zoomed pane: the history of each probe, its settings, and everything that follows."""
+    lines: list[Line] = []
+    for engine in urgent_first(view):
+        if not engine.probes:
+            continue
+        lines += [(), (Span(engine_name(engine), "title"), Span(f"   {probe_notes.facts(engine)}", "muted"))]
+        for text in probe_notes.warnings(view, engine, full=True):
+            lines += [(Span(part, "warn"),) for part in wrap(f"! {text}", size)]
+        for probe in engine.probes:
+            strip = probe_notes.history(probe, size - 11)
+            if strip:
+                role: Role = "warn" if probe.ok is False else "spark"
+                lines.append((Span(f"{probe.kind:<11}", "label"), Span(strip, role)))
+            if probe.note and probe.status is not None:  # else its row says it
+                lines += [
+                    (Span(f"{'':<11}"), Span(part, "muted")) for part in wrap(narrow(probe.note), size - 11)
+                ]
+        for kind, spec in engine.probe_specs.items():
+            lines += [(Span(part, "muted"),) for part in wrap(probe_notes.settings(kind, spec), size)]
+    return [*lines, *_generate(view, size)]
+
+
+def _generate(view: View, size: int) -> list[Line]:
+    """How to have, or be rid of, the one probe that asks for a token."""
+    if view.snapshot.read_only:
+        text = "generate: off, for --read-only sends an engine no request"
+    elif view.snapshot.generate:
+        text = "generate: on; g switches it off"
+    else:
+        text = (
+            "generate: off; g asks each engine for one token now and then, which alone proves that it works"
+        )
+    return [(), *((Span(part, "muted"),) for part in wrap(text, size))]
 
 
 def flat(view: View, size: int, height: int) -> list[Line]:
@@ -58,7 +131,13 @@ def flat(view: View, size: int, height: int) -> list[Line]:
         return [(mark, label, Span(_nothing(view), "muted"))]
     several = len(engines) > 1
     lines = [
-        flow([*_named(engine, several), *map(_short, engine.probes)], room, 1, gap=2) for engine in engines
+        flow(
+            [*_named(engine, several), *_blind(view, engine), *map(_short, _failing_first(engine))],
+            room,
+            1,
+            gap=2,
+        )
+        for engine in engines
     ]
     shown = [line[0] for line in lines if line]
     if len(shown) > height:
@@ -68,6 +147,10 @@ def flat(view: View, size: int, height: int) -> list[Line]:
         (mark if index == 0 else Span(" "), label if index == 0 else Span(" " * len(label.text)), *line)
         for index, line in enumerate(shown[:height])
     ]
+
+
+def _failing_first(engine: EngineView) -> list[ProbeReading]:
+    return sorted(engine.probes, key=lambda probe: probe.ok is not False)
 
 
 def _together(engines: list[EngineView], failing: int) -> list[Line]:
@@ -93,13 +176,21 @@ def _named(engine: EngineView, several: bool) -> list[Line]:
     return [(Span(engine_name(engine), "text"),)] if several else []
 
 
+def _blind(view: View, engine: EngineView) -> list[Line]:
+    return [(Span("live is blind to this hang", "warn"),)] if probe_notes.blind(view, engine) else []
+
+
 def _short(probe: ProbeReading) -> Line:
     kind = Span(f"{PROBE_KINDS[probe.kind]} ", "label")
+    if (probe.waiting_s or 0.0) >= SLOW_S and probe.ok is not False:
+        return (kind, Span(f"waits {seconds(probe.waiting_s)}", "warn"))
     if probe.ok is None:
-        return (kind, Span(DASH, "muted"))
+        return (kind, Span("not run" if probe.note else DASH, "muted"))
     if probe.ok:
         return (kind, Span("ok ", "text"), Span(seconds(probe.latency_s).rjust(5), "muted"))
-    return (kind, Span(f"{probe.status} x{-probe.streak}", "warn"))
+    would = "" if probe.would in ("none", "ready") else f" {_would_text(probe)}"
+    return (kind, Span(f"{probe.status} x{-probe.streak}" if probe.streak < 0 else f"{probe.status}", "warn"),
+            Span(would, "warn"))  # fmt: skip
 
 
 def _rows(view: View) -> list[Row]:
@@ -117,25 +208,48 @@ def _streak(item: Row) -> Span:
     probe = item.probe
     if not probe.streak:
         return Span(DASH, "muted")
-    return Span(f"{abs(probe.streak)} {'ok' if probe.streak > 0 else 'bad'}", "muted" if probe.ok else "warn")
+    count, word = abs(probe.streak), "ok" if probe.streak > 0 else "bad"
+    limit = probe.threshold
+    text = f"{count}/{limit} {word}" if limit is not None and 1 < limit >= count else f"{count} {word}"
+    return Span(text, "muted" if probe.streak > 0 else "warn")
 
 
 def _would(item: Row) -> Span:
-    """What a kubelet with these settings would do, and when."""
+    """What a platform with these settings would do, and when."""
     probe = item.probe
+    if (probe.waiting_s or 0.0) >= SLOW_S:
+        text = f"waits {seconds(probe.waiting_s)}"
+        if probe.would not in ("none", "ready"):
+            text = f"{_would_text(probe)}, {text}"
+        return Span(text, "warn")
     if probe.would == "none":
         return Span(DASH, "muted")
+    return Span(_would_text(probe), "muted" if probe.would == "ready" else "warn")
+
+
+def _would_text(probe: ProbeReading) -> str:
     when = "now" if not probe.would_in_s else f"in {seconds(probe.would_in_s)}"
-    return Span(f"{probe.would} {when}", "muted" if probe.would == "ready" else "warn")
+    return f"{probe.would} {when}"
 
 
-_COLUMNS: tuple[Column[Row], ...] = (
+_HEADS: tuple[Column[Row], ...] = (
     Column("engine", 8, lambda r: Span(engine_name(r.engine)), grow=18, to_left=True, rank=1),
     Column("probe", 9, lambda r: Span(r.probe.kind), grow=10, to_left=True),
     Column("path", 8, lambda r: Span(narrow(r.probe.path), "muted"), grow=18, to_left=True, rank=5),
     Column("answer", 8, _status, to_left=True),
     Column("last", 5, lambda r: Span(seconds(r.probe.latency_s), "value"), rank=2),
-    Column("p99", 5, lambda r: Span(seconds(r.probe.latency_p99_s), "value"), rank=3),
+)
+_P99: Column[Row] = Column("p99", 5, lambda r: Span(seconds(r.probe.latency_p99_s), "value"), rank=3)
+_TAIL: tuple[Column[Row], ...] = (
     Column("streak", 8, _streak, rank=4),
-    Column("kubelet would", 15, _would, grow=18, to_left=True, rank=2),
+    Column("kubelet would", 15, _would, grow=26, to_left=True, rank=2),
+)
+_COLUMNS: tuple[Column[Row], ...] = (*_HEADS, _P99, *_TAIL)
+_ZOOMED: tuple[Column[Row], ...] = (
+    *_HEADS,
+    Column("p50", 5, lambda r: Span(seconds(r.probe.latency_p50_s), "value"), rank=6),
+    _P99,
+    Column("max", 5, lambda r: Span(seconds(r.probe.latency_max_s), "value"), rank=7),
+    Column("of", 4, lambda r: Span(str(r.probe.results) if r.probe.results else DASH, "muted"), rank=8),
+    *_TAIL,
 )
