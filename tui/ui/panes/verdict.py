@@ -34,9 +34,13 @@ def body(view: View, size: int, height: int) -> list[Line]:
         return [(Span(READING, "muted"),)]
     for_because, for_advice, for_also = _rooms(height)
     because = _because(main, size - LABEL, for_because)
-    also = _flowing(_also(view, main), size - LABEL, for_also) if for_also else []
+    items = _also(view, main)
+    also = _flowing(items, size - LABEL, for_also) if for_also else []
     spare = for_because - len(because) + for_also - len(also)  # lines that nobody needs go to the advice
     advice = _advice(main, size - LABEL, for_advice + spare if for_advice else 0)
+    spare += for_advice - len(advice)
+    if also and spare > 0:  # and then to what else is wrong
+        also = _flowing(items, size - LABEL, len(also) + spare)
     found = [_headline(view, main, size)]
     for label, content in (("because", because), ("do", advice), ("also", also)):
         found += _labelled(label, content)
