@@ -76,6 +76,7 @@ class Monitor:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._engines: dict[str, WatchedEngine] = {}
         self._reading = False
+        self._generate = config.probes.generate and not config.read_only
         self._limit: int | None = None
         self._judge = Judge(config.thresholds, config.slo)
         self._judgement = Judgement()
@@ -115,7 +116,10 @@ class Monitor:
             self._spawn,
             backoff=self._backoff,
             on_loss=self._judge_now,
+            probes=self._config.probes,
+            generate_timeout_s=self._config.thresholds.generate_timeout_s,
         )
+        watched.probes.generate(on=self._generate)
         watched.scrape.limit = self._limit
         self._engines[target.url] = watched
         if self._reading:
@@ -146,6 +150,8 @@ class Monitor:
             poller.limit = samples
         self._start_reading()
         patience = (samples - 1) * self.interval_s + 6.0
+        if self._generate:
+            patience += self._config.thresholds.generate_timeout_s
         limit = self._clock.monotonic() + patience
         seen = 0
         while self._clock.monotonic() < limit:
@@ -154,6 +160,7 @@ class Monitor:
                 seen = done
                 self._record()
             settled = self._places.settled and self._models.settled and self._lint.settled
+            settled = settled and all(watched.probes.settled for watched in self._engines.values())
             if self._looked and done >= samples and settled:
                 break
             await self._clock.sleep(0.02)
@@ -161,6 +168,17 @@ class Monitor:
         config = self._config
         judgement = judge_all(snapshot, self.history, config.thresholds, config.slo)
         return snapshot, self._with_lint(snapshot, judgement)
+
+    @property
+    def generate(self) -> bool:
+        """The generate probe is switched on; never while nothing may be done to an engine."""
+        return self._generate
+
+    @generate.setter
+    def generate(self, on: bool) -> None:
+        self._generate = on and not self._config.read_only
+        for watched in self._engines.values():
+            watched.probes.generate(on=self._generate)
 
     # -------------------------------------------------------------------------------- what is known
 
@@ -274,6 +292,9 @@ class Monitor:
         """Also when a scrape fails that has just worked: what is down shows at once, not a second later."""
         snapshot = self._record()
         self._judgement = self._with_lint(snapshot, self._judge.update(snapshot, self.history))
+        for found in self._judgement.verdicts:
+            if found.scope in self._engines:
+                self._engines[found.scope].verdict = found.verdict
         self._journal.note(snapshot, self._judgement)
         self.version += 1
 
@@ -314,11 +335,14 @@ class Monitor:
                     tree = None  # not seen is not gone where other users' processes are hidden
             view = watched.view(now, tree, args, cards)
             place = watched.place
+            container = self._places.container(place, now)
+            if container.reading is not None:
+                watched.probes.learn_healthcheck(container.reading.healthcheck)
             views.append(
                 replace(
                     view,
                     place=place,
-                    container=self._places.container(place, now),
+                    container=container,
                     unit=self._places.unit(place, now),
                     memory=self._models.memory(view, cards),
                 )
@@ -335,6 +359,7 @@ class Monitor:
             or any(v.engine.reading is not None and v.engine.reading.simulated for v in views),
             read_only=self._config.read_only,
             actions_enabled=self._config.actions.enabled and not self._config.read_only,
+            generate=self._generate,
             discovery_done=self._looked,
             hidden=table.reading.hidden if table.reading is not None else "",
             orphans=self._orphans.update(
