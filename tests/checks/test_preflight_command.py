@@ -95,7 +95,8 @@ def test_the_command_is_not_run_when_something_is_wrong(
     host.driver("525.60")
     host.set(1, "mem_free", 3 * 1024 * MIB)
     (tmp_path / "model" / "model-00002-of-00003.safetensors").unlink()
-    ended = run("preflight", *RELAXED, "--json", "--", *vllm, home=tmp_path, env=host.environment())
+    env = {**host.environment(), "LD_LIBRARY_PATH": ""}
+    ended = run("preflight", *RELAXED, "--json", "--", *vllm, home=tmp_path, env=env)
     assert (ended.status, ended.out) == (1, "")
     document, _, last = ended.err.partition("\n")
     assert last == f"infertop: {vllm[0]} was not started\n"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tui.checks.preflight.cuda import driver_finding, parse_cuda
+from tui.checks.preflight.cuda import compatibility_driver, driver_finding, parse_cuda
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -52,3 +57,21 @@ def test_what_is_not_known_is_not_found_good() -> None:
 @pytest.mark.parametrize("text", ["", "12", "x.y", "12.1-rc", "9999.1", "12.1\n13.0", "-1.2"])
 def test_what_is_no_release_is_none(text: str) -> None:
     assert parse_cuda(text) is None
+
+
+def test_a_compatibility_library_makes_up_for_an_old_driver(tmp_path: Path) -> None:
+    assert compatibility_driver(f"{tmp_path}/gone::{tmp_path}") is None
+    for name in (
+        "libcuda.so",
+        "libcuda.so.1",
+        "libcuda.so.535.54.03",
+        "libcuda.so.580.65.06",
+        "libcuda.so.x.y",
+    ):
+        (tmp_path / name).touch()
+    newest = compatibility_driver(f"/nonexistent:{tmp_path}")
+    assert newest == "580.65.06"
+    found = driver_finding("525.60", (13, 0), "--cuda", newest)
+    assert found.level == "warning" and "compatibility library of 580.65.06" in found.text
+    assert driver_finding("525.60", (13, 0), "--cuda", "535.54.03").level == "error"
+    assert driver_finding("580.65.06", (13, 0), "--cuda", newest).level == "ok"

@@ -82,6 +82,8 @@ def test_only_the_chosen_gpus_count(cards: FakeNvml) -> None:
 def test_fewer_gpus_than_ranks(cards: FakeNvml) -> None:
     found = of(look(tp=4), "gpu-count")[0]
     assert (found.level, found.value, found.limit) == ("error", 2, 4)
+    ray = of(look(tp=4, options={"distributed-executor-backend": "ray"}), "gpu-count")[0]
+    assert ray.level == "warning" and "other hosts" in ray.text
 
 
 def test_a_lost_card_is_named_and_the_other_is_judged(cards: FakeNvml) -> None:

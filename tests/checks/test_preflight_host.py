@@ -222,16 +222,16 @@ def test_the_import_is_the_engine_s_own(tmp_path: Path) -> None:
     intent = completed(Intent(engine="vllm"), {"PATH": str(python.parent), "PYTHONDONTWRITEBYTECODE": "1"})
     write_module(python, "torch", TORCH.format(count=2))
     write_module(python, "vllm", "print('banner')\n__version__ = '0.11.0'")
-    good = import_finding(intent, str(python))
+    good = import_finding(intent)
     assert (good.level, good.value) == ("ok", 2)
     assert good.text == "vllm 0.11.0, torch 2.8.0+cu128 for CUDA 12.8: imported, 2 CUDA devices"
     write_module(python, "torch", TORCH.format(count=0))
-    assert "torch finds no CUDA device" in import_finding(intent, str(python)).text
+    assert "torch finds no CUDA device" in import_finding(intent).text
     write_module(python, "vllm", "raise ImportError('libcudart.so.12: \\x1b[31mnot found, token=hunter2')")
-    text = import_finding(intent, str(python)).text
+    text = import_finding(intent).text
     assert text == "import vllm fails (exit 1): ImportError: libcudart.so.12: not found, token=***"
     write_module(python, "vllm", "import os; os.abort()")
-    assert "signal 6" in import_finding(intent, str(python)).text
+    assert "signal 6" in import_finding(intent).text
 
 
 def test_an_import_that_hangs_is_ended(tmp_path: Path) -> None:
@@ -242,7 +242,8 @@ def test_an_import_that_hangs_is_ended(tmp_path: Path) -> None:
         "vllm",
         f"import os, signal, sys\nopen({str(note)!r}, 'w').write(str(os.getpid()))\nsignal.pause()",
     )
-    found = import_finding(completed(Intent(engine="vllm"), {}), str(python), deadline_s=2.0)
+    intent = completed(Intent(engine="vllm"), {"PATH": str(python.parent)})
+    found = import_finding(intent, deadline_s=2.0)
     assert found.level == "error" and found.text == "import vllm: no end within 2 s"
     assert not Path(f"/proc/{note.read_text()}").exists()
 

@@ -81,3 +81,16 @@ def test_all_is_all_whatever_the_variable_says() -> None:
 )  # fmt: skip
 def test_lengths_as_vllm_spells_them(text: str, tokens: int | None) -> None:
     assert told("vllm", "serve", "m", f"--max-model-len={text}").max_model_len == tokens
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus"),
+    [
+        ("--tp 8 --enable-dp-attention --dp 8", 8),
+        ("--tp 16 --nnodes 2 --node-rank 0", 8),
+        ("--tp 2 --data-parallel-size 8 --data-parallel-size-local 2", 4),
+        ("--tp 2 --pp 2 --dp 2", 8),
+    ],
+)
+def test_gpus_of_this_host(words: str, gpus: int) -> None:
+    assert told("sglang", "serve", "m", *words.split()).needed_gpus == gpus

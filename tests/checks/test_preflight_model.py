@@ -208,6 +208,14 @@ def test_where_the_model_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert bad(found) == [] and found.directory == hub / "snapshots" / revision
 
 
+def test_weights_that_are_not_read_from_the_directory(model: Path) -> None:
+    for file in model.glob("model*"):
+        file.unlink()
+    assert bad(look(model, load_format="dummy")) == []
+    assert of(look(model, load_format="auto").findings, "model-weights")[0].level == "error"
+    assert bad(look("s3://bucket/model"))[0][:2] == ("model-directory", "warning")
+
+
 def test_a_single_file(tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF" + b"\0" * 100)

@@ -59,6 +59,7 @@ def write_python(folder: Path, packages: dict[str, str]) -> Path:
     (folder / "pyvenv.cfg").write_text(f"home = {real.parent}\ninclude-system-site-packages = false\n")
     python = folder / "bin" / "python"
     python.symlink_to(real)
+    python.with_name("python3").symlink_to(real)
     for name, number in packages.items():
         info = site / f"{name.replace('-', '_')}-{number}.dist-info"
         info.mkdir()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tui.checks.finding import CheckFinding
+from tui.model.text import clean
 
 if TYPE_CHECKING:
     from tui.checks.finding import CheckLevel
@@ -42,13 +44,32 @@ def parse_driver(text: str) -> Version | None:
     return tuple(map(int, match[0].split("."))) if match else None
 
 
-def driver_finding(driver: str | None, cuda: tuple[int, int] | None, source: str) -> CheckFinding:
+def compatibility_driver(library_path: str) -> str | None:
+    """The newest driver whose CUDA library stands before the installed one's, as ``cuda-compat`` puts it.
+
+    Args:
+        library_path: ``LD_LIBRARY_PATH`` of the engine.
+    """
+    found = []
+    for folder in filter(None, library_path.split(":")):
+        found += [path.name.removeprefix("libcuda.so.") for path in Path(folder).glob("libcuda.so.*.*")]
+    return max(
+        (text for text in found if parse_driver(text)),
+        key=lambda text: parse_driver(text) or (),
+        default=None,
+    )
+
+
+def driver_finding(
+    driver: str | None, cuda: tuple[int, int] | None, source: str, compatibility: str | None = None
+) -> CheckFinding:
     """Whether a driver is new enough.
 
     Args:
         driver: its version as NVML tells it.
         cuda: the release that the engine was built for; None: not known.
         source: where that is from, or why it is not known.
+        compatibility: the driver whose CUDA library the engine would load in place of this one's.
     """
     if cuda is None:
         return _finding("ok", f"not checked: the driver against a CUDA release: {source}", driver, None)
@@ -67,6 +88,12 @@ def driver_finding(driver: str | None, cuda: tuple[int, int] | None, source: str
         return _finding("warning", text, None, least)
     if _compare(version, least) >= 0:
         return _finding("ok", f"driver {driver} is new enough for {release}: {least}", driver, least)
+    if compatibility is not None and _compare(parse_driver(compatibility) or (), least) >= 0:
+        text = (
+            f"driver {driver} is older than {release} needs: {least}; the compatibility library of "
+            f"{clean(compatibility, 40)} on LD_LIBRARY_PATH makes up for it on data centre GPUs"
+        )
+        return _finding("warning", text, driver, least)
     family = _FAMILY[cuda[0]]
     if _compare(version, family) >= 0:
         text = (

@@ -8,13 +8,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tui.checks.finding import CheckFinding
-from tui.checks.preflight.cuda import parse_cuda
+from tui.checks.preflight.cuda import compatibility_driver, parse_cuda
 from tui.model.text import clean
 from tui.sources.command_line import redact
 from tui.sources.kernel.procfs import read_start
@@ -55,10 +55,17 @@ class Installed:
     """The release that torch and the engine were built for."""
     why: str = ""
     """For a person: where the release is from, or why something is not known."""
+    compatibility: str | None = None
+    """The driver whose CUDA library it would load in place of the installed one's."""
 
 
 def read_installed(intent: Intent) -> Installed:
     """Find the Python that would run the engine, and look into its packages."""
+    library = compatibility_driver(intent.environment.get("LD_LIBRARY_PATH", ""))
+    return replace(_packages(intent), compatibility=library)
+
+
+def _packages(intent: Intent) -> Installed:
     python = interpreter(intent)
     if python is None:
         return Installed(why="the Python of the engine was not found: give --cuda")
@@ -134,14 +141,17 @@ def site_packages(python: str, environment: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(str(folder) for folder in folders if folder.is_dir()))
 
 
-def import_finding(intent: Intent, python: str, deadline_s: float = IMPORT_S) -> CheckFinding:
-    """Let that Python import the engine and ask torch for CUDA: slow, but the truth.
+def import_finding(intent: Intent, deadline_s: float = IMPORT_S) -> CheckFinding:
+    """Let the engine's Python import it and ask torch for CUDA: slow, but the truth.
 
     Args:
         intent: what is to be started.
-        python: the interpreter.
         deadline_s: when it is ended.
     """
+    python = interpreter(intent)
+    if python is None:
+        text = "import: which Python would run the engine cannot be told: give its command"
+        return CheckFinding("import", "error", text)
     module = _MODULES.get(intent.engine, "torch") if intent.engine else "torch"
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:

@@ -150,6 +150,9 @@ def _count(intent: Intent, rows: Sequence[GpuReading], absent: Sequence[str]) ->
     kinds = sorted({row.name for row in rows if row.name})
     text = f"{_gpus(len(rows))} {source}{': ' if kinds else ''}{', '.join(kinds[:4])}"
     if len(rows) < need:
+        if intent.more_hosts:
+            text += f"; {need} needed, the others must be on other hosts of Ray"
+            return CheckFinding("gpu-count", "warning", text, len(rows), need)
         return CheckFinding("gpu-count", "error", f"{text}; {need} needed", len(rows), need)
     if len(kinds) > 1 and need > 1:
         text += "; the ranks of one engine should be alike"

@@ -69,9 +69,17 @@ class Intent:
 
     @property
     def needed_gpus(self) -> int:
-        """GPUs that the engine takes: tensor x pipeline x data parallel."""
-        pp, dp = whole_option(self.options, PIPELINE) or 1, whole_option(self.options, DATA) or 1
-        return (self.tp or 1) * pp * dp
+        """GPUs of this host that the engine takes: tensor x pipeline x data parallel, shared by its hosts."""
+        pp, hosts = whole_option(self.options, PIPELINE) or 1, whole_option(self.options, ("nnodes",)) or 1
+        dp = whole_option(self.options, ("data-parallel-size-local", *DATA)) or 1
+        if "enable-dp-attention" in self.options:
+            dp = 1  # SGLang's ranks then share the tensor-parallel GPUs
+        return -(-(self.tp or 1) * pp // hosts) * dp
+
+    @property
+    def more_hosts(self) -> bool:
+        """Ray may place ranks on other hosts; how many is not said."""
+        return self.options.get("distributed-executor-backend") == "ray"
 
 
 def completed(given: Intent, environment: Mapping[str, str]) -> Intent:

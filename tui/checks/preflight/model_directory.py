@@ -37,9 +37,10 @@ _TOKENIZERS: Final = (
     ("tekken.json",),
     ("spiece.model",),
     ("sentencepiece.bpe.model",),
-    ("tokenization.py",),
 )
-_TOKENIZER_NAME = re.compile(r".*\.tiktoken|tokenizer\.model\.v\d.*|tiktoken\.model|tokenization_\w+\.py")
+_TOKENIZER_NAME = re.compile(r".*\.(?:tiktoken|spm)|tokenizer\.model\.v\d.*|(?:tiktoken|spm)\.model")
+_FROM_FILES: Final = frozenset(("auto", "hf", "safetensors", "fastsafetensors", "pt", "npcache", "mistral"))
+"""Values of ``--load-format`` with which the weights are read from the directory as it is."""
 _GGUF: Final = b"GGUF"
 _RANK = re.compile(r"rank(\d{1,4})\.engine")
 
@@ -68,8 +69,8 @@ def read_model_directory(intent: Intent) -> ModelLook:
     except (OSError, ValueError) as error:
         return _failed(f"{clean(name)}: {clean(_words(error))}")
     if directory is None:
-        if _HUB_NAME.fullmatch(name):
-            text = f"{clean(name)} is not on this host: the engine will download it"
+        if _HUB_NAME.fullmatch(name) or "://" in name:
+            text = f"{clean(name)} is not on this host: the engine will have to fetch it"
             return ModelLook((CheckFinding("model-directory", "warning", text, name),), why=text)
         return _failed(f"{clean(name)}: no such directory")
     if directory.is_file():
@@ -88,7 +89,12 @@ def read_model_directory(intent: Intent) -> ModelLook:
         return ModelLook(tuple(found), directory, why="a compiled TensorRT engine")
     found += _config(directory, names)
     found += _tokenizer(directory, names, intent)
-    found += weight_files.findings(directory, names)
+    how = intent.options.get("load-format", "auto")
+    if how in _FROM_FILES:
+        found += weight_files.findings(directory, names)
+    else:
+        text = f"not checked: the weights: they are loaded by --load-format {clean(how, 40)}"
+        found.append(CheckFinding("model-weights", "ok", text))
     return _with_arithmetic(found, directory)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tui.checks.finding import CheckFinding
 from tui.checks.preflight import cuda, engine_package, fit, gpus, host, ports
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tui.checks.preflight.intent import Intent
 
 T = TypeVar("T")
+
+_SPARE_S: Final = 10.0
+"""For the end of a Python that has not ended by itself."""
 
 
 async def examine(intent: Intent, timeout_s: float) -> list[CheckFinding]:
@@ -64,13 +67,8 @@ async def examine(intent: Intent, timeout_s: float) -> list[CheckFinding]:
 
 async def import_engine(intent: Intent) -> CheckFinding:
     """The slow truth: the engine's own Python imports it; under a deadline of its own."""
-    python = await offloop.start(partial(engine_package.interpreter, intent), "interpreter")
-    if python is None:
-        return CheckFinding(
-            "import", "error", "the Python of the engine was not found: give a command or --engine"
-        )
-    work = partial(engine_package.import_finding, intent, python)
-    return await offloop.start(work, "import")
+    deadline = asyncio.get_running_loop().time() + engine_package.IMPORT_S + _SPARE_S
+    return await _within(deadline, partial(engine_package.import_finding, intent), "import")
 
 
 async def _within(deadline: float, work: Callable[[], T], topic: str) -> T | CheckFinding:
@@ -126,7 +124,8 @@ def _driver_for_cuda(
         return CheckFinding(
             "driver-cuda", "ok", "not checked: the driver against a CUDA release: it does not answer"
         )
-    return cuda.driver_finding(look.last.driver_version, release, source)
+    library = None if isinstance(installed, CheckFinding) else installed.compatibility
+    return cuda.driver_finding(look.last.driver_version, release, source, library)
 
 
 def _fit(
