@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FIRST_BYTE_S = 60.0
 """The first request of a fresh engine may compile kernels: a real vLLM stood still for 25 s."""
-MEASURE_S = 1.0
+MEASURE_S = 0.6
 CONFIRM_S = 1.0
 """What lies between the measuring and the action."""
 SPARE = 1.3
@@ -79,9 +79,9 @@ async def top_up(session: Session, tokens: int) -> int:
 
 
 def fits(request: OwnRequest, outlast_s: float, grace_s: float) -> bool:
-    """Whether it still runs so long after the action, at its rate so far, and can end within the grace period.
+    """Whether it runs still so long after the action, at its rate so far, and ends within the grace period.
 
-    One without a rate is slow, and stays: it has had no three tokens in a second.
+    One without a rate is slow, and stays.
     """
     if not request.open:
         return False

@@ -46,7 +46,9 @@ def start(plan: Plan, target: EngineTarget) -> RunFiles:
     token = target.token or os.environ.get(target.token_env, "").strip()
     secrets = dataclasses.asdict(dataclasses.replace(target, token=token, token_env=""))
     root = str(Path(__file__).resolve().parents[2])
-    with files.log.open("xb") as log:
+    with os.fdopen(
+        os.open(files.log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
+    ) as log:
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, root, str(files.folder)],
             stdin=subprocess.PIPE,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.actions.ancestry import stat_of
 from tui.actions.commands import act, kill, spawn
 from tui.actions.drain import Stopping, StopRules
 from tui.actions.drain_run import close_silent
@@ -19,7 +21,6 @@ from tui.model.text import clean
 if TYPE_CHECKING:
     from tui.actions.session import Session
     from tui.actions.traffic import OwnRequest
-    from tui.model.readings import EngineProcess
 
 REQUEST_EVERY_S = 1.0
 REQUEST_DEADLINE_S = 10.0
@@ -206,7 +207,7 @@ class RestartTest:
         session, seen = self._session, self._session.watch.seen
         newcomer = next((s for s in seen.servers or () if s.pid not in self._old), None)
         if newcomer is not None:
-            session.event("spawned", self._started(newcomer, gone), f"pid {newcomer.pid}")
+            session.event("spawned", started(newcomer.pid, gone), f"pid {newcomer.pid}")
         if seen.port_open and (session.has("port_closed") or session.has("spawned")):
             session.event("port_open")
         look = seen.looks[-1] if seen.looks else None
@@ -217,9 +218,11 @@ class RestartTest:
         if first is not None:
             session.event("first_token", first.first_byte, f"request {first.id}")
 
-    @staticmethod
-    def _started(process: EngineProcess, gone: float) -> float:
-        """When the kernel started it; not before the old one had ended, as its ticks may make it seem."""
-        if process.started_at is None:
-            return time.monotonic()
-        return max(gone, time.monotonic() - (time.time() - process.started_at))
+
+def started(pid: int, gone: float) -> float:
+    """When a process began, in monotonic seconds, to the tick of 10 ms; not before the old one had ended."""
+    stat = stat_of(pid)
+    if stat is None:
+        return time.monotonic()
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks / os.sysconf("SC_CLK_TCK")
+    return max(gone, time.monotonic() - age_s)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 STEP_S = 0.02
 """Between two looks of a test at what its parts have seen."""
+GAUGES_LAG_S = 3.0
+"""An engine may count for so long what we hung up a moment ago."""
 
 
 class CancelledError(Exception):
@@ -203,7 +205,7 @@ class Session:
             CannotRunError: they do, or it cannot be told, and the plan does not allow it.
         """
         self.state("confirming")
-        ends = time.monotonic() + 3.0  # gauges lag behind what we hung up a moment ago
+        ends = time.monotonic() + GAUGES_LAG_S
         while (others := await self.others_in_flight()) and time.monotonic() < ends:
             await self.pause(0.2)
         if self.plan.with_traffic or others == 0:
