@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.fake_nvml import FakeNvml
+    from tests.support.servers import Handler
 
 pytest_plugins = ("tests.support.nvml_plugin",)
 
@@ -313,3 +314,43 @@ def test_nothing_found_is_said_and_exits_with_2(tmp_path: Path) -> None:
     ended = run("once", "--interval", "0.3", "--config", "c.toml", home=tmp_path)
     assert ended.status == 2
     assert "none found on this host; name one" in ended.out
+
+
+@pytest.mark.parametrize(("metrics", "reason"), [(Reply(500), "5xx"), (CUT, "reset")], ids=["500", "cut"])
+def test_an_engine_whose_metrics_break_is_still_that_engine(
+    tmp_path: Path, metrics: Handler, reason: str
+) -> None:
+    with serve_in_thread(vllm(metrics)) as server:
+        _, answer = once(server.url, home=tmp_path)
+        text = run("once", "--interval", "0.2", server.url, home=tmp_path).out
+    (row,) = answer["engines"]
+    assert (row["engine"], row["version"], row["model"]) == ("vllm", "0.32.0", "tiny-llama")
+    assert row["reason"] == reason
+    assert row["running"] is None
+    probes = [(probe["kind"], probe["status"]) for probe in answer["probes"]]
+    assert probes == [("liveness", 200), ("readiness", 200)]
+    (line,) = [line for line in text.splitlines() if line.startswith("vllm")]
+    assert "tiny-llama" in line
+
+
+def test_a_flood_of_labels_is_cut_and_counted(tmp_path: Path) -> None:
+    many = 3000
+    flood = "".join(
+        f'vllm:num_requests_waiting_by_reason{{engine="0",model_name="llama",reason="r{n}"}} {n}\n'
+        for n in range(many)
+    )
+    ranks = "".join(
+        f'vllm:num_requests_{which}{{engine="{n}",model_name="llama"}} 1\n'
+        for which in ("running", "waiting")
+        for n in range(1, many)
+    )
+    with serve_in_thread(vllm(exposition(Rank(running=1, waiting=1)) + flood + ranks)) as server:
+        _, answer = once(server.url, home=tmp_path)
+    (row,) = answer["engines"]
+    assert row["running"] == many
+    assert len(row["ranks"]) == 256
+    assert len(row["waiting_by_reason"]) == 64
+    assert row["waiting_by_reason"]["r2999"] == 2999
+    (text,) = [found["text"] for found in answer["findings"] if found["id"] == "too-many-labels"]
+    assert f"{many - 256} of ranks" in text
+    assert "of waiting_by_reason" in text

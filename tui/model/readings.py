@@ -338,6 +338,8 @@ class EngineReading:
     """Tokens that a step with a draft yields, the one that is always right included."""
     paused: bool | None = None
     """Takes no work on until it is told to go on; None where the engine does not tell."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Entries of a table, or ranks, that were too many to keep, by the field; totals count them."""
 
 
 @dataclass(frozen=True, slots=True)

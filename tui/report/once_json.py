@@ -161,7 +161,7 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
     figures = (
         reading if reading is not None and status.state is not SourceState.FAILED else EngineReading(view.url)
     )
-    known = reading or figures
+    known = view.known or reading or figures
     tree = view.processes
     kind = known.engine or (tree[0].engine if tree else None)
     return {

@@ -118,13 +118,19 @@ def _engines(snapshot: HostSnapshot) -> list[str]:
 
 def _engine(view: EngineView) -> list[str]:
     reading, status = view.engine.reading, view.engine.status
-    kind = reading.engine if reading is not None and reading.engine else "engine"
     if reading is None or status.state is SourceState.FAILED:
+        known = view.known or reading
+        kind = (known.engine if known else None) or (view.processes[0].engine if view.processes else "engine")
         name = f"{kind} {view.url}"
-        return [name, units.DASH, *[units.DASH] * 8, status.detail or status.reason or status.state.value]
+        return [
+            name,
+            (known.model if known else None) or units.DASH,
+            *[units.DASH] * 8,
+            status.detail or status.reason or status.state.value,
+        ]
     version = f" {reading.version}" if reading.version else ""
     return [
-        f"{kind}{version} {view.url}",
+        f"{reading.engine or 'engine'}{version} {view.url}",
         reading.model or units.DASH,
         units.count(reading.running),
         units.count(reading.waiting),

@@ -35,6 +35,7 @@ class Poller(Generic[T]):
         deadline_s: total time that one read may take.
         on_reading: called after each successful read, on the loop.
         on_loss: called when a read fails after one that succeeded.
+        on_failure: called with the error of each read that fails.
         backoff: wait longer after failures; off for a one-shot run, which has a fixed number of tries.
     """
 
@@ -47,6 +48,7 @@ class Poller(Generic[T]):
         deadline_s: float,
         on_reading: Callable[[T], None] | None = None,
         on_loss: Callable[[], None] | None = None,
+        on_failure: Callable[[SourceError], None] | None = None,
         backoff: bool = True,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -65,6 +67,7 @@ class Poller(Generic[T]):
         self._deadline_s = deadline_s
         self._on_reading = on_reading
         self._on_loss = on_loss
+        self._on_failure = on_failure
         self._backoff = backoff
         self._jitter = jitter
         self._error: SourceError | None = None
@@ -141,6 +144,8 @@ class Poller(Generic[T]):
         lost = self._error is None and self.reading is not None
         self._error = error
         self._failures += 1
+        if self._on_failure is not None:
+            self._on_failure(error)
         if lost and self._on_loss is not None:
             self._on_loss()
 

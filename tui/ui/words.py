@@ -111,7 +111,7 @@ def _spelled(reason: str) -> str:
 
 def engine_name(engine: EngineView) -> str:
     """Kind and address, e.g. ``vllm :8000``; ``engine`` while its kind is not known."""
-    reading = engine.engine.reading
+    reading = engine.known or engine.engine.reading
     kind = reading.engine if reading is not None and reading.engine else _kind_by_process(engine)
     return f"{kind or 'engine'} {narrow(short_name(engine.url))}"
 
@@ -122,7 +122,7 @@ def _kind_by_process(engine: EngineView) -> str | None:
 
 def model_name(engine: EngineView) -> str:
     """The served model without its organisation or folder, or nothing."""
-    reading = engine.engine.reading
+    reading = engine.known or engine.engine.reading
     if reading is None or not reading.model:
         return ""
     name = narrow(reading.model)

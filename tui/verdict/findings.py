@@ -58,6 +58,7 @@ def _sources(snapshot: HostSnapshot) -> Iterator[Finding]:
     for view in snapshot.engines:
         yield from _source("engine", view.url, view.engine.status, short_name(view.url))
         yield from _access(view)
+        yield from _left_out(view)
 
 
 def _source(name: str, scope: str, status: SourceStatus, which: str = "") -> Iterator[Finding]:
@@ -67,6 +68,14 @@ def _source(name: str, scope: str, status: SourceStatus, which: str = "") -> Ite
     age = f", figures {seconds(status.age_s)} old" if status.age_s is not None else ""
     stale = "stale" if status.state is SourceState.STALE else "failed"
     yield Finding(f"{stale}-{name}", "warning", scope, clean(f"{name} {which} figures {stale}{why}{age}"))
+
+
+def _left_out(view: EngineView) -> Iterator[Finding]:
+    reading = view.engine.reading
+    if reading is not None and reading.left_out:
+        parts = ", ".join(f"{count} of {name}" for name, count in reading.left_out.items())
+        text = f"its metrics have too many labels: {parts} are left out here, and counted in the totals"
+        yield Finding("too-many-labels", "warning", view.url, text)
 
 
 def _access(view: EngineView) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from tui.exposition.parse import Parser
 from tui.model.readings import EngineReading, RankReading
 from tui.model.status import SourceError
 from tui.model.text import clean
+from tui.sources.engines.bounded import bounded
 from tui.sources.engines.heartbeat import Heartbeat
 from tui.sources.engines.missing import all_missing, missing_figures
 from tui.sources.engines.present import Present
@@ -153,7 +154,8 @@ class EngineReader:
             restarts=self.restarts,
         )
         reading = dataclasses.replace(reading, **latencies.figures)
-        return self._with_means(reading, present, ratios, own_queue=bool(generating(samples, self.table)))
+        own_queue = bool(generating(samples, self.table))
+        return bounded(self._with_means(reading, present, ratios, own_queue=own_queue))
 
     def _with_means(
         self, reading: EngineReading, present: Present, ratios: Ratios, *, own_queue: bool

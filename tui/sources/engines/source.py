@@ -12,6 +12,7 @@ from tui.model.status import SourceError
 from tui.model.urls import host_port, unix_socket
 from tui.sources.engines.asides import Aside, Asides
 from tui.sources.engines.detect import Identity, identify
+from tui.sources.engines.fault import EngineFaultError
 from tui.sources.engines.missing import all_missing
 from tui.sources.engines.reader import EngineReader
 from tui.sources.engines.table import Hint
@@ -72,7 +73,8 @@ class EngineSource:
         """One reading.
 
         Raises:
-            SourceError: see the class; any of the reasons of ``HttpTarget.get``, and 5xx.
+            SourceError: see the class; any of the reasons of ``HttpTarget.get``, and 5xx. An
+                ``EngineFaultError`` where it has said what it is before.
         """
         await self._http.prepare()
         until = time.monotonic() + self._deadline_s
@@ -80,6 +82,7 @@ class EngineSource:
         def left() -> float:
             return max(0.001, until - time.monotonic())
 
+        identity: Identity | None = None
         try:
             identity = self._identity or await identify(self._http, self._target.engine, left)
             if identity is not self._identity:
@@ -88,7 +91,11 @@ class EngineSource:
         except SourceError as error:
             if error.reason != "timeout":  # the next one that answers here may be another engine
                 self._identity = None
-            raise
+            if identity is None:
+                raise
+            raise EngineFaultError(
+                error, self._without_figures(identity, error.reason, error.detail)
+            ) from None
 
     async def close(self) -> None:
         """Close the connections."""
