@@ -316,6 +316,11 @@ def test_percentiles_come_from_the_window_and_ranks_are_merged_first() -> None:
     assert why(found, "itl_p95_s") == "nothing to measure in the last 1 s"
 
 
+def test_a_window_of_less_than_a_second_is_not_called_none() -> None:
+    found = feed((0.0, exposition()), (0.38, exposition()))
+    assert why(found, "ttft_p95_s") == "nothing to measure in the last 0.4 s"
+
+
 def test_a_value_past_the_last_bound_is_that_bound_and_marked() -> None:
     found = feed((0.0, exposition()), (1.0, exposition(Rank(observed={"queue": (30.0, 40.0)}))))
     assert (found.queue_p95_s, found.bounds["queue_p95_s"], found.queue_mean_s) == (0.4, ">", 35.0)

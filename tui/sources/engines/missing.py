@@ -93,7 +93,8 @@ def _missing(
         return Missing(field, f"{_named(source)} has no usable value")
     if reading.latency_window_s is None:
         return Missing(field, "takes a second scrape")
-    return Missing(field, f"nothing to measure in the last {reading.latency_window_s:.0f} s")
+    span = reading.latency_window_s
+    return Missing(field, f"nothing to measure in the last {span:.{int(span < 1)}f} s")
 
 
 def _absent(
