@@ -209,7 +209,13 @@ def test_how_many_sequences_have_room(cards: FakeNvml, tmp_path: Path) -> None:
     many = fit(model, max_num_seqs=32)["model-fits"]
     assert (many.level, many.value, many.limit) == ("warning", 21, 32)
     assert fit(model, tp=3)["model-fits"].level == "error"  # 40 heads do not divide
-    assert fit(model, max_model_len=2_000_000)["model-fits"].level == "error"
+    long = fit(model, max_model_len=2_000_000)
+    assert long["model-fits"].level == "error"
+    assert (
+        long["model-config"].level == "warning"
+        and "beyond the 4096 of the model" in long["model-config"].text
+    )
+    assert "model-config" not in fit(model)
 
 
 def test_what_the_arithmetic_lacks_is_said(cards: FakeNvml, tmp_path: Path) -> None:

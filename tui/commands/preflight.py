@@ -22,13 +22,14 @@ from tui.report import checks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DESCRIPTION = """Before an engine starts: driver, GPUs, model files, disk, limits, port, packages, and
-whether the model fits. What is not given is taken from COMMAND's own options.
+DESCRIPTION = """Before an engine starts: driver, GPUs, model, disk, limits, port, packages, fit.
+What is not given is taken from COMMAND's own options. COMMAND takes infertop's
+place (same pid) if there is no error; the findings are on stderr then.
 
-COMMAND is run in this process's place, with its pid, if there is no error; the findings are on stderr then.
 Exit status: 0 no error, 1 an error, 2 usage error; or COMMAND's."""
-EXAMPLE = "infertop preflight -- vllm serve /models/llama-3-70b --tensor-parallel-size 4"
+EXAMPLE = "infertop preflight -- vllm serve /models/llama-3-70b --port 8000 -tp 4"
 
+ENGINES = ("vllm", "sglang", "trtllm", "triton")
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores them for itself; what is run in its place would inherit that."""
 
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [OPTIONS] [-- COMMAND ...]"
     what = parser.add_argument_group("what is to be started")
     what.add_argument("--model", metavar="DIR", default="", help="model directory, or a name of the hub")
-    what.add_argument("--engine", choices=("vllm", "sglang", "trtllm", "triton"), help="which engine")
+    what.add_argument("--engine", metavar="NAME", choices=ENGINES, help=", ".join(ENGINES))
     what.add_argument("--port", metavar="N", type=whole(65535), help="its HTTP port (the engine's default)")
     what.add_argument(
         "--gpus", metavar="LIST", type=_gpus, help="0,1 or all (CUDA_VISIBLE_DEVICES, else all)"
@@ -49,9 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--utilization", metavar="X", type=real(0.01, 1), help="share of a GPU for the engine")
     what.add_argument("--dtype", metavar="T", type=_dtype, default="auto", help="weights (as stored)")
     what.add_argument("--kv-dtype", metavar="T", type=_kv_type, default="auto", help="KV cache (as computed)")
-    what.add_argument(
-        "--cuda", metavar="X.Y", type=_cuda, help="CUDA release (that of the engine's packages)"
-    )
+    what.add_argument("--cuda", metavar="X.Y", type=_cuda, help="CUDA release (that of its packages)")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--min-free-mib",

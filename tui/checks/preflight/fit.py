@@ -10,7 +10,7 @@ from tui.memory import kv
 from tui.memory.breakdown import PIPELINE, whole_option
 from tui.memory.dtypes import kv_dtype, weight_dtype
 from tui.memory.errors import ModelError
-from tui.memory.plan import GIB, Setting, make_plan
+from tui.memory.plan import GIB, Setting, make_plan, remarks
 from tui.model.text import clean
 from tui.sources.option_defaults import option_defaults
 
@@ -58,7 +58,7 @@ def fit_findings(
     elif intent.max_model_len is None and model.shape.context_len is None:
         yield not_judged("the model does not say how long its sequences may be: give --max-model-len")
     else:
-        yield _fit(intent, model.shape, model.weights, rows, share)
+        yield from _fit(intent, model.shape, model.weights, rows, share)
 
 
 def _share(rows: Sequence[GpuReading], share: float) -> CheckFinding:
@@ -76,29 +76,29 @@ def _share(rows: Sequence[GpuReading], share: float) -> CheckFinding:
 
 def _fit(
     intent: Intent, shape: ModelShape, weights: Weights, rows: Sequence[GpuReading], share: float
-) -> CheckFinding:
+) -> Iterator[CheckFinding]:
     tp = intent.tp or 1
     if reason := kv.refusal(shape, tp):
-        return CheckFinding("model-fits", "error", f"tensor parallel {tp}: engines refuse it: {reason}", tp)
+        yield CheckFinding("model-fits", "error", f"tensor parallel {tp}: engines refuse it: {reason}", tp)
+        return
     budget_mib = min(min(free_mib(row) or 0.0, share * _usable(row)) for row in rows)
     length = intent.max_model_len or shape.context_len or 1
+    setting = Setting(
+        gpu_mem_gib=budget_mib / _MIB,
+        max_model_len=length,
+        max_num_seqs=intent.max_num_seqs or 1,
+        tp=tp,
+        dtype=_weights_dtype(intent),
+        kv_dtype=None if intent.kv_dtype == "auto" else kv_dtype(intent.kv_dtype),
+        utilization=1.0,
+    )
     try:
-        plan = make_plan(
-            shape,
-            weights,
-            Setting(
-                gpu_mem_gib=budget_mib / _MIB,
-                max_model_len=length,
-                max_num_seqs=intent.max_num_seqs or 1,
-                tp=tp,
-                dtype=_weights_dtype(intent),
-                kv_dtype=None if intent.kv_dtype == "auto" else kv_dtype(intent.kv_dtype),
-                utilization=1.0,
-            ),
-        )
+        yield _judged(make_plan(shape, weights, setting), intent)
     except ModelError as error:
-        return not_judged(clean(str(error)))
-    return _judged(plan, intent)
+        yield not_judged(clean(str(error)))
+    for note in remarks(shape, weights, setting):
+        if note not in weights.notes:  # those are of files, which are looked at one by one
+            yield CheckFinding("model-config", "warning", note)
 
 
 def _judged(plan: Plan, intent: Intent) -> CheckFinding:
