@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from tui.runtime.deadline import within
+
 
 @dataclass(slots=True)
 class Reply:
@@ -45,7 +47,7 @@ async def ask(
 ) -> Reply:
     """One request on a connection of its own."""
     try:
-        return await asyncio.wait_for(_ask(url, path, body, method, headers), timeout_s)
+        return await within(timeout_s, _ask(url, path, body, method, headers))
     except asyncio.TimeoutError:
         return Reply("timeout", {}, b"")
     except ConnectionRefusedError:
@@ -81,7 +83,7 @@ async def complete(
             if stream:
                 await _read_stream(reader, fate, silence_s)
             else:
-                await asyncio.wait_for(_read_whole(reader, fate), silence_s)
+                await within(silence_s, _read_whole(reader, fate))
     except asyncio.TimeoutError:
         fate.error = "silent"
     except (OSError, asyncio.IncompleteReadError):
@@ -100,10 +102,10 @@ async def _read_whole(reader: asyncio.StreamReader, fate: Fate) -> None:
 
 
 async def _read_stream(reader: asyncio.StreamReader, fate: Fate, silence_s: float) -> None:
-    fate.status, _ = await asyncio.wait_for(_head(reader), silence_s)
+    fate.status, _ = await within(silence_s, _head(reader))
     pieces = _chunks(reader)
     while True:
-        piece = await asyncio.wait_for(anext_or_none(pieces), silence_s)
+        piece = await within(silence_s, anext_or_none(pieces))
         if piece is None:
             return
         if piece == b"data: [DONE]\n\n":

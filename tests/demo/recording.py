@@ -105,7 +105,6 @@ class Watch:
         self._recording = Recording()
         self._last: dict[str, str] = {}
         self._event_s = 0.0
-        self._over = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
@@ -125,7 +124,6 @@ class Watch:
 
     async def end(self) -> Recording:
         """Stop watching."""
-        self._over = True  # before 3.12 wait_for may swallow a cancellation
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -149,13 +147,13 @@ class Watch:
             {"prompt": "one two", "max_tokens": 2, "ignore_eos": True} if path == "/v1/completions" else None
         )
         verb = "POST" if body else "GET"
-        while not self._over:
+        while True:
             reply = await ask(self._engine.url, path, body, timeout_s=self._poll_timeout_s)
             self.note(f"{verb} {path}", reply.result)
             await asyncio.sleep(0.05)
 
     async def _poll_processes(self) -> None:
-        while not self._over:
+        while True:
             self._note_processes()
             await asyncio.sleep(0.02)
 

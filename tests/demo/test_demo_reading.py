@@ -18,6 +18,7 @@ from tui.sources.engines.tables import TABLES
 from tui.sources.processes import ProcessSource, tree_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tui.model.readings import EngineReading
@@ -39,7 +40,11 @@ async def test_the_reader_misses_nothing_that_the_real_one_has(tmp_path: Path, d
         clients = [asyncio.create_task(complete(engine.url, 3000)) for _ in range(6)]
         await until(lambda: engine.supervisor.load.waiting == 2)
         source = EngineSource(EngineTarget(url=engine.url))
-        reading = await _settled(source)
+        # over a second at least: SGLang's gauges are some steps behind
+        reading = await _read_until(
+            source,
+            lambda found: (found.running, found.waiting) == (4, 2) and (found.window_s or 0.0) >= 1.0,
+        )
         await source.close()
         _holds(reading, wanted, dialect)
         await _processes(engine.url, dialect, engine.pids)
@@ -48,15 +53,13 @@ async def test_the_reader_misses_nothing_that_the_real_one_has(tmp_path: Path, d
         await asyncio.gather(*clients, return_exceptions=True)
 
 
-async def _settled(source: EngineSource) -> EngineReading:
-    """A reading of all six clients over a second at least: SGLang's gauges are some steps behind."""
+async def _read_until(source: EngineSource, condition: Callable[[EngineReading], bool]) -> EngineReading:
+    """The first reading for which a condition holds."""
     ends_s = time.monotonic() + 20.0
-    while True:
-        reading = await source.read()
-        full = (reading.running, reading.waiting) == (4, 2)
-        if (full and (reading.window_s or 0.0) >= 1.0) or time.monotonic() > ends_s:
-            return reading
-        await asyncio.sleep(0.1)
+    while not condition(reading := await source.read()):
+        assert time.monotonic() < ends_s, reading
+        await asyncio.sleep(0.05)  # between two scrapes, not instead of one
+    return reading
 
 
 def _holds(reading: EngineReading, wanted: EngineReading, dialect: str) -> None:
@@ -87,15 +90,11 @@ async def test_a_hang_is_seen_by_the_heartbeat(tmp_path: Path, dialect: Any) -> 
         await until(lambda: engine.supervisor.load.running == 1)
         engine.supervisor.order({"do": "hang"})
         source = EngineSource(EngineTarget(url=engine.url))
-        readings = []
-        for _ in range(10):
-            readings.append(await source.read())
-            await asyncio.sleep(0.1)
-        assert readings[-1].running == 1 and (readings[-1].stalled_scrapes or 0) >= 8
+        hung = await _read_until(source, lambda reading: (reading.stalled_scrapes or 0) >= 8)
+        assert hung.running == 1
         route = "/health" if dialect == "vllm" else "/ready"  # SGLang's /health waits for a token
         assert (await ask(engine.url, route)).result == "200"
         engine.supervisor.order({"do": "resume"})
         assert (await client).key == (200, "length", True, "")
-        await asyncio.sleep(0.1)
-        assert (await source.read()).stalled_scrapes == 0
+        await _read_until(source, lambda reading: reading.stalled_scrapes == 0)
         await source.close()
