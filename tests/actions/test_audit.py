@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.actions.plans import PLAN, child, plan_of
-from tui.actions.audit import AuditLog, log_path, requester, unfinished
+from tui.actions.audit import AuditLog, cut_off, log_path, requester
 from tui.actions.plan import RefusedError, Requester
 
 if TYPE_CHECKING:
@@ -76,17 +76,18 @@ def test_a_log_that_cannot_be_written_is_a_refusal(state: Path) -> None:
 
 
 def test_a_test_that_never_ended(state: Path) -> None:
-    assert unfinished() is None
+    assert cut_off() == ""
     with AuditLog() as log:
         log.write("started", "one", PLAN)
-        assert (left := unfinished()) is not None and left["id"] == "one"
+        assert cut_off().endswith("was cut off before anything was sent")
         log.write("ended", "one", PLAN, "passed")
-        assert unfinished() is None
+        assert cut_off() == ""
         log.write("started", "two", PLAN)
-        log.write("signal", "two", PLAN, "SIGTERM")
+        log.write("signal", "two", PLAN, "SIGTERM to pid 4711 (vllm)")
     with (state / "audit.log").open("a") as file:
         file.write('{"cut')
-    assert (left := unfinished()) is not None and (left["id"], left["what"]) == ("two", "signal")
+    assert cut_off().startswith("the last test (drain of vllm:8000, 20")
+    assert cut_off().endswith("was cut off after: SIGTERM to pid 4711 (vllm)")
 
 
 def test_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,25 +83,22 @@ def test_another_users_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("running", "waiting", "own", "why"),
+    ("running", "waiting", "why"),
     [
-        (0.0, 0.0, 0, None),
-        (8.0, 0.0, 8, None),
-        (5.0, 3.0, 8, None),
-        (1.0, 0.0, 0, "1 request of others in flight"),
-        (0.0, 2.0, 0, "2 requests of others in flight"),
-        (8.0, 1.0, 8, "1 request of others"),
-        (None, 0.0, 0, "not known"),
-        (0.0, None, 0, "not known"),
+        (0.0, 0.0, None),
+        (1.0, 0.0, "1 request of others in flight"),
+        (0.0, 2.0, "2 requests of others in flight"),
+        (None, 0.0, "not known"),
+        (0.0, None, "not known"),
     ],
 )
-def test_requests_of_others(running: float | None, waiting: float | None, own: int, why: str | None) -> None:
-    safety.check_traffic(running, waiting, own=own, with_traffic=True)
+def test_requests_of_others(running: float | None, waiting: float | None, why: str | None) -> None:
+    safety.check_traffic(running, waiting, with_traffic=True)
     if why is None:
-        safety.check_traffic(running, waiting, own=own)
+        safety.check_traffic(running, waiting)
         return
     with pytest.raises(RefusedError, match=why):
-        safety.check_traffic(running, waiting, own=own)
+        safety.check_traffic(running, waiting)
 
 
 def test_a_restart_that_nobody_would_make() -> None:

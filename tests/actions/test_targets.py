@@ -81,6 +81,11 @@ async def test_an_address_of_its_own_goes_before_all_addresses(host: EngineHost)
     host.tree.process(200, comm="nginx", argv=["nginx"], inodes=[70])
     host.tree.listen(18000, 70, "127.0.0.1")
     assert "pid 200 (nginx) listens" in str(await refused(host))
+    host.tree.close(7)
+    host.tree.close(70)
+    host.tree.listen(18000, 7, "127.0.0.1")
+    host.tree.listen(18000, 70, "0.0.0.0")
+    assert (await found(host)).main.pid == 100
 
 
 async def test_nothing_listens(host: EngineHost) -> None:
@@ -113,6 +118,21 @@ async def test_of_several_api_servers_the_launcher_is_meant(host: EngineHost) ->
     engine = await found(host)
     assert engine.main.pid == 100 and engine.main.role == "launcher"
     assert {held.pid for held in engine.held} == {100, 101, 102}
+
+
+@pytest.mark.parametrize(
+    ("name", "listening", "launcher"),
+    [
+        ("vllm-asc2", {8694: [(18000, 7)], 8702: [(18000, 7)], 8703: [(18000, 7), (40002, 8)]}, 8694),
+        ("vllm-dp2", {8502: [(18000, 7)], 8503: [(18000, 7)], 8458: [(18001, 9)]}, 7639),
+    ],
+)
+async def test_the_launchers_of_real_engines(
+    host: EngineHost, name: str, listening: dict[int, list[tuple[int, int]]], launcher: int
+) -> None:
+    """As recorded: with or without the socket of its API servers in its own hands."""
+    host.captured(name, listening)
+    assert (await found(host)).main.pid == launcher
 
 
 async def test_api_servers_that_share_a_socket_without_a_launcher(host: EngineHost) -> None:

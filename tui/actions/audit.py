@@ -113,12 +113,22 @@ class AuditLog:
         return RefusedError(f"the audit log {self._path} cannot be written: {error.strerror}")
 
 
-def unfinished(path: Path | None = None) -> dict[str, Any] | None:
-    """The last line of the newest test if that test never ended, so that its process was killed in mid-test.
+def cut_off() -> str:
+    """For a person: where the newest test stopped, if it never ended; else empty.
 
-    None as well where there is no log, or none that can be read. A test that still runs looks the same.
+    Its process was killed, or runs still. Empty as well where there is no log, or none that can be read.
     """
-    path = path or log_path()
+    entry = _last_line()
+    if entry is None or entry.get("what") == "ended":
+        return ""
+    target = entry.get("target")
+    name = target.get("name") if isinstance(target, dict) else None
+    sent = f"after: {entry.get('outcome')}" if entry.get("what") == "signal" else "before anything was sent"
+    return clean(f"the last test ({entry.get('test')} of {name}, {entry.get('at')}) was cut off {sent}", 400)
+
+
+def _last_line() -> dict[str, Any] | None:
+    path = log_path()
     if path is None:
         return None
     try:
@@ -133,7 +143,7 @@ def unfinished(path: Path | None = None) -> dict[str, Any] | None:
         except ValueError:
             continue  # the first one may be cut
         if isinstance(entry, dict):
-            return None if entry.get("what") == "ended" else entry
+            return entry
     return None
 
 

@@ -7,8 +7,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui.actions import stops, supervisor
-from tui.actions.audit import requester
+from tui.actions.audit import cut_off, requester
 from tui.actions.held import HeldTree
+from tui.actions.launch import running
 from tui.actions.plan import Plan, ReadinessProbe, RefusedError, TestTarget, Traffic
 from tui.actions.targets import check_local, find
 from tui.actions.units import OwnUnit, own_unit
@@ -76,7 +77,12 @@ async def make_plan(wish: Wish, target: EngineTarget, config: Config) -> Prepare
             with_traffic=wish.with_traffic or not config.actions.require_idle,
             others_running=reading.running,
             others_waiting=reading.waiting,
-            warnings=(*warnings, *about_start, *_warnings(stop, start, found, unit, grace.seconds, engine)),
+            warnings=(
+                *warnings,
+                *about_start,
+                *_warnings(stop, start, found, unit, grace.seconds, engine),
+                *_left_by_the_last_test(),
+            ),
             by=requester(),
         )
         held.verify()
@@ -175,6 +181,12 @@ def _traffic(wish: Wish, target: EngineTarget, reading: EngineReading, engine: E
             "in the config"
         )
     return Traffic(wish.requests, target.generate_path, target.generate_body, reading.model, streaming=False)
+
+
+def _left_by_the_last_test() -> list[str]:
+    """What a test whose process was killed may have left behind; one that runs still is not meant."""
+    text = "" if running() is not None else cut_off()
+    return [f"{text}: its engine may be down, or half ended"] if text else []
 
 
 def _warnings(

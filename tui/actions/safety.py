@@ -53,16 +53,13 @@ def check_rights(tree: Sequence[HeldProcess]) -> None:
             continue  # ended: who holds it finds out
 
 
-def check_traffic(
-    running: float | None, waiting: float | None, *, own: int = 0, with_traffic: bool = False
-) -> None:
+def check_traffic(running: float | None, waiting: float | None, *, with_traffic: bool = False) -> None:
     """No request of others is in flight; unknown is not none.
 
     Args:
-        running: all requests that run.
-        waiting: all that wait.
-        own: how many of them are the tool's.
-        with_traffic: the user knows of the others and goes on.
+        running: requests that run, before the tool has sent any.
+        waiting: those that wait.
+        with_traffic: the user knows of them and goes on.
     """
     if with_traffic:
         return
@@ -72,7 +69,7 @@ def check_traffic(
             f"whether requests of others are in flight is not known (no figure of those {which}): "
             "--with-traffic goes on all the same"
         )
-    others = running + waiting - own
+    others = running + waiting
     if others > 0:
         word = "request" if others == 1 else "requests"
         raise RefusedError(f"{others:.0f} {word} of others in flight: --with-traffic goes on all the same")
