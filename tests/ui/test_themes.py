@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,14 @@ def test_a_bad_file_is_reported_by_file_and_key_and_left_out(
     assert faults[0].startswith("theme broken.toml: ")
     with pytest.raises(themes.ThemeError, match=complaint):
         themes.parse(text, "broken.toml")
+
+
+def test_a_fifo_is_left_out_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    found, faults = themes.load_all([tmp_path])
+    assert found == {}
+    assert faults == [f"theme {name}.toml: not a regular file" for name in ("pipe", "zero")]
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

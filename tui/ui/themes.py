@@ -56,12 +56,19 @@ def load_all(places: Iterable[Path]) -> tuple[dict[str, ScreenTheme], list[str]]
     for place in places:
         for path in sorted(place.glob("*.toml")) if place.is_dir() else ():
             try:
-                theme = parse(path.read_bytes()[:_MOST_BYTES].decode(), path.name)
+                theme = parse(_text(path), path.name)
             except (ThemeError, OSError, UnicodeDecodeError) as error:
                 faults.append(clean(f"theme {path.name}: {error}"))
             else:
                 themes[theme.name] = theme
     return themes, faults
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise ThemeError("not a regular file")  # a FIFO would wait for a writer, before the screen stands
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES).decode()
 
 
 def parse(text: str, name: str) -> ScreenTheme:
