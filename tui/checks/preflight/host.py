@@ -137,7 +137,7 @@ def _disk(intent: Intent, what: str, disk: os.statvfs_result) -> CheckFinding:
 
 def _cache_folders(environment: Mapping[str, str]) -> list[Path]:
     named = [Path(environment[name]) for name in _CACHES if environment.get(name)]
-    home = Path(environment.get("HOME") or "/root", ".cache")
+    home = Path(environment.get("HOME") or "/", ".cache")
     return [*named, Path(environment.get("XDG_CACHE_HOME") or home)]
 
 
