@@ -38,7 +38,7 @@ COMMANDS = {
     "check": Command("tui.commands.check", "is one engine well: for exec probes and HEALTHCHECK"),
     "config": Command("tui.commands.config", "print the config template, or check a file"),
     "preflight": Command("tui.commands.preflight", "what must hold before an engine starts; then start it"),
-    "lint": Command("tui.commands.lint", "probe and shutdown settings of manifests, Compose files and units"),
+    "lint": Command("tui.commands.lint", "judge the probe and shutdown settings of manifests and units"),
     "drain-test": Command("tui.commands.drain_test", "stop an engine with requests in flight"),
     "restart-test": Command("tui.commands.restart_test", "end an engine and measure how long it is away"),
 }
