@@ -38,6 +38,7 @@ class ProcTree:
         self.write("sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
         self.cpu({"cpu": (0, 0, 0, 0, 0, 0, 0, 0), "cpu0": (0, 0, 0, 0, 0, 0, 0, 0)})
         self.write("meminfo", "MemTotal: 4096000 kB\nMemFree: 10 kB\nMemAvailable: 1024000 kB\n")
+        self.swap()
         self.write("loadavg", "0.50 0.60 0.70 1/200 4321\n")
         for resource in ("cpu", "io", "memory"):
             self.write(f"pressure/{resource}", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
@@ -54,6 +55,11 @@ class ProcTree:
     def cpu(self, lines: Mapping[str, tuple[int, ...]], ctxt: int = 0, btime: int = 1_700_000_000) -> None:
         text = "".join(f"{name} {' '.join(map(str, times))} 0 0\n" for name, times in lines.items())
         self.write("stat", f"{text}intr 5 0 0\nctxt {ctxt}\nbtime {btime}\nprocesses 9\n")
+
+    def swap(self, paged_in: int = 0, paged_out: int = 0, oom_kills: int = 0) -> None:
+        """Counters of pages since the start, and kills for memory."""
+        lines = {"nr_free_pages": 5, "pswpin": paged_in, "pswpout": paged_out, "oom_kill": oom_kills}
+        self.write("vmstat", "".join(f"{name} {value}\n" for name, value in lines.items()))
 
     def disks(self, rows: Mapping[str, tuple[int, int, int, int, int, int, int]]) -> None:
         """Each (reads, sectors, ms, writes, sectors, ms, io_ticks)."""

@@ -221,6 +221,27 @@ class HostReading:
     net_tx_mb_s: float | None = None
     disks: tuple[DiskReading, ...] | None = None
     missing: tuple[Missing, ...] = ()
+    swap_used_mib: float | None = None
+    """0 also where the host has no swap."""
+    swap_total_mib: float | None = None
+    swap_in_mb_s: float | None = None
+    swap_out_mb_s: float | None = None
+    oom_kills: int | None = None
+    """Processes of the whole host that the kernel ended for memory since this program has watched."""
+    net_busiest: str | None = None
+    """The interface whose faster direction is nearest to its speed."""
+    net_busiest_mb_s: float | None = None
+    net_speed_mb_s: float | None = None
+    """That interface's speed in one direction."""
+    net_util_pct: float | None = None
+    """That direction over that speed; None where no interface tells its speed."""
+    ib_rx_mb_s: float | None = None
+    """InfiniBand and RoCE adapters: bytes that never pass the kernel; None without such."""
+    ib_tx_mb_s: float | None = None
+    ib_util_pct: float | None = None
+    """Of the port nearest to its rate, its faster direction."""
+    ib_port: str | None = None
+    """That port, e.g. ``mlx5_0/1``."""
 
 
 # ---------------------------------------------------------------------------------------- engines

@@ -10,6 +10,7 @@ from tui.model.status import Observed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tui.model.engine_host import EngineHostReading
     from tui.model.memory import EngineMemory, Orphan
     from tui.model.places import ContainerReading, Place, UnitReading
     from tui.model.readings import (
@@ -61,6 +62,8 @@ class EngineView:
     """Command-line options as given, by long name without dashes; secrets redacted."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """What the engine's version does where an option was not given, as far as that is certain."""
+    own: Observed[EngineHostReading] = Observed()
+    """What the kernel says of its processes; pending where they are not of this host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from tui.sources.kernel.busiest import Busiest, BusiestMeter
 from tui.sources.kernel.cpu import CpuFigures, CpuMeter
 from tui.sources.kernel.disks import DiskMeter
 from tui.sources.kernel.gauges import Memory, load1, memory, pressure
-from tui.sources.kernel.network import NetworkMeter
+from tui.sources.kernel.infiniband import InfinibandMeter, InfinibandRates
+from tui.sources.kernel.network import NetworkMeter, NetworkRates
+from tui.sources.kernel.swap import SwapFigures, SwapMeter
 from tui.sources.kernel.visibility import Visibility, visibility
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 _BUSIEST: Final = ("busiest_process", "busiest_thread")
 _NETWORK: Final = ("net_mb_s", "net_rx_mb_s", "net_tx_mb_s")
+_SWAP: Final = ("swap_in_mb_s", "swap_out_mb_s", "oom_kills")
+_INFINIBAND: Final = ("ib_rx_mb_s", "ib_tx_mb_s")
 _DISKS: Final = ("disks", "disk_util_pct", "disk_read_mb_s", "disk_write_mb_s")
 _MEMORY: Final = ("mem_used_pct", "mem_used_mib", "mem_total_mib")
 
@@ -52,6 +56,8 @@ class HostSource:
         self._cpu = CpuMeter(self._proc, monotonic)
         self._disks = DiskMeter(self._proc, os.fspath(sys), monotonic)
         self._network = NetworkMeter(self._proc, os.fspath(sys), monotonic)
+        self._swap = SwapMeter(self._proc, monotonic)
+        self._infiniband = InfinibandMeter(os.fspath(sys), monotonic)
         self._busiest = BusiestMeter(self._proc, monotonic)
         self._visible: Visibility | None = None
 
@@ -73,7 +79,10 @@ class HostSource:
         disks = self._try(self._disks.path, self._disks.read, _DISKS, missing)
         if disks == ():
             missing.extend(Missing(field, "this host has no disk") for field in _DISKS[1:])
-        rx, tx = self._read_network(missing)
+        net = self._read_network(missing)
+        swap = self._try(self._swap.path, self._swap.read, _SWAP, missing) or SwapFigures()
+        ib = self._try(self._infiniband.path, self._infiniband.read, _INFINIBAND, missing)
+        ib = ib or InfinibandRates()
         return HostReading(
             cpu_pct_total=cpu.total_pct,
             cpu_cores=cpu.cores,
@@ -96,11 +105,24 @@ class HostSource:
             psi_io=self._pressure("io", "psi_io", missing),
             psi_mem=self._pressure("memory", "psi_mem", missing),
             ctx_switches_s=cpu.ctx_switches_s,
-            net_mb_s=_sum((rx, tx)),
-            net_rx_mb_s=rx,
-            net_tx_mb_s=tx,
+            net_mb_s=_sum((net.rx_mb_s, net.tx_mb_s)),
+            net_rx_mb_s=net.rx_mb_s,
+            net_tx_mb_s=net.tx_mb_s,
             disks=disks,
             missing=tuple(missing),
+            swap_used_mib=mem.swap_used_mib,
+            swap_total_mib=mem.swap_total_mib,
+            swap_in_mb_s=swap.in_mb_s,
+            swap_out_mb_s=swap.out_mb_s,
+            oom_kills=swap.oom_kills,
+            net_busiest=net.busiest,
+            net_busiest_mb_s=net.busiest_mb_s,
+            net_speed_mb_s=net.speed_mb_s,
+            net_util_pct=_share(net.busiest_mb_s, net.speed_mb_s),
+            ib_rx_mb_s=ib.rx_mb_s,
+            ib_tx_mb_s=ib.tx_mb_s,
+            ib_util_pct=ib.util_pct,
+            ib_port=ib.port,
         )
 
     def _read_cpu(self) -> CpuFigures:
@@ -124,14 +146,14 @@ class HostSource:
             missing.extend(Missing(field, self._visible.why, self._visible.enable) for field in _BUSIEST)
         return busiest
 
-    def _read_network(self, missing: list[Missing]) -> tuple[float | None, float | None]:
+    def _read_network(self, missing: list[Missing]) -> NetworkRates:
         net = self._try(self._network.path, self._network.read, _NETWORK, missing)
         if net is None:
-            return None, None
+            return NetworkRates(None, None, physical=False)
         if not net.physical:
             why = "no interface with hardware is visible: this network namespace's own traffic only"
             missing.append(Missing("net_mb_s", why, "run on the host, or with its network"))
-        return net.rx_mb_s, net.tx_mb_s
+        return net
 
     def _try(
         self,
@@ -167,6 +189,10 @@ class HostSource:
 
 def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
+
+
+def _share(rate: float | None, speed: float | None) -> float | None:
+    return None if rate is None or not speed else min(100.0, 100.0 * rate / speed)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -14,21 +14,27 @@ class Memory:
     used_mib: float | None = None
     total_mib: float | None = None
     used_pct: float | None = None
+    swap_used_mib: float | None = None
+    swap_total_mib: float | None = None
+    """0 on a host without swap."""
 
 
 def memory(path: str) -> Memory:
     """Memory from a ``meminfo``; raises OSError, ValueError (``MemAvailable`` needs Linux 3.14)."""
-    total = available = None
-    for line in read_start(path).split(b"\n"):
-        if line.startswith(b"MemTotal:"):
-            total = int(line.split()[1])
-        elif line.startswith(b"MemAvailable:"):
-            available = int(line.split()[1])
-            break
+    wanted = (b"MemTotal", b"MemAvailable", b"SwapTotal", b"SwapFree")
+    rows = (line.partition(b":") for line in read_start(path).split(b"\n"))
+    found = {name: int(rest.split()[0]) for name, _, rest in rows if name in wanted}
+    total, available, swap, free = (found.get(name) for name in wanted)
     if not total or available is None:
         raise ValueError("no MemTotal or no MemAvailable")
     used = max(0, total - available)
-    return Memory(used / 1024.0, total / 1024.0, 100.0 * used / total)
+    return Memory(
+        used / 1024.0,
+        total / 1024.0,
+        100.0 * used / total,
+        None if swap is None or free is None else (swap - free) / 1024.0,
+        None if swap is None else swap / 1024.0,
+    )
 
 
 def load1(path: str) -> float:
