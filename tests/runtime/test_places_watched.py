@@ -109,6 +109,28 @@ async def test_each_place_is_asked_about_as_what_it_is() -> None:
         assert world.asked == [place]
 
 
+async def test_a_rootless_container_is_watched_at_its_published_port() -> None:
+    inner, outer = "http://10.0.2.100:8000", "http://127.0.0.1:18000"
+    inside = EngineProcess(
+        7, 1, "vllm", "api_server", "vllm", port=8000, host="0.0.0.0", listening=True, other_network=True,
+        addresses=("10.0.2.100",), place=Place(ID, "podman"),
+    )  # fmt: skip
+    world = Placed(
+        engines={inner: Engine(inner), outer: Engine(outer)},
+        table=ProcessTable((inside,), (inner,)),
+        published=(PublishedPort("", 18000, "", 8000, ID),),
+    )
+    monitor = Monitor(Config(interval_s=0.2), (), world.sources(), SystemClock())
+    await monitor.start()
+    try:
+        await until(lambda: [v.url for v in monitor.snapshot().engines] == [outer], 10)
+        (view,) = monitor.snapshot().engines
+        assert view.processes == (inside,)
+        assert view.discovered
+    finally:
+        await monitor.stop()
+
+
 async def test_a_port_that_the_kernel_forwards_leads_to_the_processes_in_its_container() -> None:
     url = "http://127.0.0.1:18000"
     inside = EngineProcess(

@@ -23,7 +23,7 @@ from tui.runtime.places import PlaceWatch
 from tui.runtime.poll import Poller
 from tui.runtime.target import WatchedEngine, discovered
 from tui.sources.command_line import command_args
-from tui.sources.engine_tree import is_in_other_network, tree_of
+from tui.sources.engine_tree import is_in_other_network, reached_at, tree_of
 from tui.sources.kernel.visibility import is_gone
 from tui.verdict.judge import Judge, judge_all
 
@@ -232,7 +232,10 @@ class Monitor:
         table = self._with_published(table)
         if self._searching:
             for url in table.listeners:
-                self.watch(discovered(url, tree_of(table, url)))
+                at = reached_at(table, url)
+                if at != url and url in self._engines:  # watched before the container told of its ports
+                    self._spawn(self._engines.pop(url).end())
+                self.watch(discovered(at, tree_of(table, at)))
         for url, watched in self._engines.items():
             # a container's own address is not one of this host, and yet what answers there is
             watched.local = watched.local or is_in_other_network(table, url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tui.model.urls import host_port
 from tui.sources.addresses import answers_at, parse_address
@@ -49,6 +50,23 @@ def is_in_other_network(table: ProcessTable, url: str) -> bool:
     """Whether a server of this host answers at a URL by an address of its own network namespace."""
     host, port = host_port(url)
     return any(p.other_network and p.port == port and _reaches(p, host) for p in table.processes)
+
+
+def reached_at(table: ProcessTable, url: str) -> str:
+    """Where this host reaches the server of a URL: by a published port, if its container's network is closed.
+
+    A rootless container has such a network: an address that is only good inside, and the runtime tells none.
+    """
+    parts = urlsplit(url)
+    host, port = host_port(url)
+    for process in table.processes:
+        if process.other_network and process.port == port and _reaches(process, host):
+            for found in table.published:
+                if not found.container_host and found.container_port == port and _is_in(process, found):
+                    bound = parse_address(found.host)
+                    at = "127.0.0.1" if bound is None or bound.is_unspecified else str(bound)
+                    return f"{parts.scheme}://{f'[{at}]' if ':' in at else at}:{found.port}"
+    return url
 
 
 def _root(by_pid: dict[int, EngineProcess], process: EngineProcess) -> int:
