@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tui.actions.result import CannotRunError
-from tui.actions.traffic import OwnRequest, begun
+from tui.actions.traffic import OwnRequest, unbegun
 from tui.model.status import SourceError
 from tui.sources.http import HttpTarget
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FIRST_BYTE_S = 60.0
 """The first request of a fresh engine may compile kernels: a real vLLM stood still for 25 s."""
+SEATS_S = 10.0
+"""Until those that wait while others run count as queued: they are in flight, too."""
 MEASURE_S = 0.6
 CONFIRM_S = 1.0
 """What lies between the measuring and the action."""
@@ -112,20 +114,25 @@ def _tokens_for(request: OwnRequest, seconds: float) -> int:
     return math.ceil(rate * (seconds + CONFIRM_S + MEASURE_S) * SPARE)
 
 
-async def _replace(session: Session, short: list[OwnRequest], tokens: int) -> None:
-    """Put longer ones in the place of those that would end too early."""
-    fresh = [session.requests.send("in_flight", tokens) for _ in short]
-    await _begun(session, fresh)
-    for request in short:
+async def _replace(session: Session, misfits: list[OwnRequest], tokens: int) -> None:
+    """Put ones of another length in their place, for which their seats must be free first."""
+    for request in misfits:
         session.requests.forget(request)
+    await _begun(session, [session.requests.send("in_flight", tokens) for _ in misfits])
 
 
 async def _begun(session: Session, fresh: list[OwnRequest]) -> None:
-    ends = time.monotonic() + FIRST_BYTE_S
-    while not begun(fresh, session.plan.traffic.streaming):
+    started = time.monotonic()
+    while waiting := unbegun(fresh, session.plan.traffic.streaming):
         await session.pause()
-        if time.monotonic() > ends:
+        waited_s = time.monotonic() - started
+        if waited_s > FIRST_BYTE_S and len(waiting) == len(fresh):
             raise CannotRunError(f"our own requests got no token within {FIRST_BYTE_S:.0f} s")
+        if waited_s > SEATS_S and len(waiting) < len(fresh):
+            session.note(
+                f"{len(waiting)} of our requests wait in the engine's queue: it has no seats for them"
+            )
+            break
     for request in fresh:
         _must_work(request)
 

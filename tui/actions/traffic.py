@@ -232,6 +232,6 @@ class Requests:
             self._changed(request)
 
 
-def begun(requests: list[OwnRequest], streaming: bool) -> bool:
-    """Each has begun to answer, or has ended; a plain one shows nothing before its end."""
-    return all(not request.open or request.first_byte or not streaming for request in requests)
+def unbegun(requests: list[OwnRequest], streaming: bool) -> list[OwnRequest]:
+    """Those that have neither begun to answer nor ended; a plain one shows nothing before its end."""
+    return [request for request in requests if streaming and request.open and request.first_byte is None]
