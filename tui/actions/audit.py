@@ -118,8 +118,8 @@ def cut_off() -> str:
 
     Its process was killed, or runs still. Empty as well where there is no log, or none that can be read.
     """
-    entry = _last_line()
-    if entry is None or entry.get("what") == "ended":
+    entry = unfinished()
+    if entry is None:
         return ""
     target = entry.get("target")
     name = target.get("name") if isinstance(target, dict) else None
@@ -127,7 +127,8 @@ def cut_off() -> str:
     return clean(f"the last test ({entry.get('test')} of {name}, {entry.get('at')}) was cut off {sent}", 400)
 
 
-def _last_line() -> dict[str, Any] | None:
+def unfinished() -> dict[str, Any] | None:
+    """The newest line of the log, if it is not the end of a test; None as well where no log can be read."""
     path = log_path()
     if path is None:
         return None
@@ -143,7 +144,7 @@ def _last_line() -> dict[str, Any] | None:
         except ValueError:
             continue  # the first one may be cut
         if isinstance(entry, dict):
-            return entry
+            return None if entry.get("what") == "ended" else entry
     return None
 
 
