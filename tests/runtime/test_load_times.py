@@ -45,7 +45,9 @@ class Engine:
         self.view = {"local": True, "ever_served": False, "served_last": None} | view
         self.since: tuple[bool, float] | None = None
 
-    def look(self, after_s: float, *, scrape: bool, status: Any, started: float | None = 0.0) -> Load | None:
+    def look(
+        self, after_s: float, *, scrape: bool, status: Any, started: float | None = 0.0, age_s: float = 0.0
+    ) -> Load | None:
         """After so many seconds a scrape succeeded or was refused, and the readiness probe said this."""
         if self.since is None or self.since[0] != scrape:
             self.since = (scrape, made.NOW + after_s)
@@ -57,7 +59,7 @@ class Engine:
         found: EngineView = dataclasses.replace(
             made.view(reading),
             engine=Observed(reading if scrape else None, how),
-            probes=(ProbeReading(made.URL, "readiness", "/health", status, 0.01, age_s=0.0),),
+            probes=(ProbeReading(made.URL, "readiness", "/health", status, 0.01, age_s=age_s),),
             processes=made.tree(STARTED + (started or 0.0)),
         )
         found = dataclasses.replace(found, **self.view)
@@ -100,6 +102,14 @@ def test_what_a_probe_said_of_the_closed_port_does_not_end_a_load() -> None:
     engine.look(5, scrape=False, status="refused")
     assert engine.look(20, scrape=True, status="refused") is not None
     assert engine.seen is None
+
+
+def test_what_a_probe_said_of_the_process_before_does_not_end_a_load() -> None:
+    engine = Engine()
+    engine.look(5, scrape=False, status="refused")
+    assert engine.look(20, scrape=True, status=200, age_s=16.0) == Load(STARTED, 20.0, over=False)
+    engine.look(24, scrape=True, status=200, age_s=2.0)
+    assert engine.seen == 22.0
 
 
 def test_a_new_process_is_a_new_load_and_both_are_known() -> None:

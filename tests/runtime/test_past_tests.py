@@ -150,6 +150,9 @@ async def test_a_report_that_comes_later_is_read(tmp_path: Path) -> None:
         assert tests.of(made.view()) == ()
         put(tmp_path, "a.json", json.dumps(report()))
         await until(lambda: tests.of(made.view()), 5.0, "the report")
+    os.utime(tmp_path / FOLDER, (1.0, 1.0))  # as if it had come long ago
+    async with watching(tmp_path, Hurried()) as tests:
+        assert tests.of(made.view())[0].passed
         put(tmp_path, "b.json", json.dumps(report(1, 7, started_at="2027-01-15T09:00:00Z")))
         await until(lambda: not tests.of(made.view())[0].passed, 5.0, "the newer report")
 
