@@ -181,6 +181,7 @@ def test_the_contract_is_complete(tmp_path: Path, fake_nvml: FakeNvml) -> None:
     assert answer["verdicts"][0]["scope"] == "host"
     assert all(verdict["since"] is None for verdict in answer["verdicts"])
     assert {probe["kind"] for probe in answer["probes"]} == {"liveness", "readiness"}
+    assert {request.method for request in server.requests} == {"GET"}  # nothing is generated unasked
     assert all(probe["status"] == 200 for probe in answer["probes"])
 
 

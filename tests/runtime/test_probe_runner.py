@@ -48,7 +48,7 @@ class Engine:
         settings: ProbeSettings | None = None,
         kind: EngineKind = "vllm",
         *,
-        age_s: float = LATER,
+        age_s: float | None = LATER,
     ) -> ProbeWatch:
         never: Callable[..., Any] = lambda *_: None  # noqa: E731
         sources = Sources(
@@ -69,7 +69,8 @@ class Engine:
             self.spawn,
             lambda: self.may_generate,
         )
-        made.learn_process("pid", 7, self.clock.wall() - age_s)
+        if age_s is not None:
+            made.learn_process("pid", 7, self.clock.wall() - age_s)
         made.learn_kind(kind)
         return made
 
@@ -146,6 +147,14 @@ async def test_a_load_that_is_too_long_for_the_initial_delay(
     assert first <= await decided(engine, watch, 200) <= last
 
 
+async def test_a_start_that_is_learnt_later_moves_the_initial_delay(engine: Engine) -> None:
+    engine.route("/health").result = REFUSED
+    watch = engine.watch(both(ProbeSpec("/health", initial_delay_s=30.0)), age_s=None)
+    await engine.clock.advance(2.0)
+    watch.learn_process("pid", 7, engine.clock.wall() - 25.0)
+    assert 25.0 <= await decided(engine, watch, 100) <= 35.0  # 50 to 60 s after the start
+
+
 async def test_the_forecast_counts_down_and_a_success_ends_it(engine: Engine) -> None:
     route = engine.route("/health")
     watch = engine.watch(both(ProbeSpec("/health")))
@@ -209,6 +218,16 @@ async def test_startup_holds_the_others_back(engine: Engine) -> None:
     watch.learn_process("pid", 8, engine.clock.wall())
     await engine.clock.advance(10.0)
     assert len(route.asked) > asked
+
+
+async def test_who_comes_after_the_start_waits_for_no_tick(engine: Engine) -> None:
+    watch = engine.watch(ProbeSettings(startup=ProbeSpec("/up"), liveness=ProbeSpec("/live")))
+    await engine.clock.advance(0.1)
+    assert {r.kind: r.status for r in watch.readings(engine.clock.monotonic())} == {
+        "liveness": 200,
+        "readiness": 200,
+        "startup": 200,
+    }
 
 
 async def test_each_container_that_would_be_killed_counts(engine: Engine) -> None:
@@ -343,7 +362,7 @@ async def test_a_startup_probe_that_is_not_run_holds_the_others_until_it_serves(
     await engine.clock.advance(60.0)
     assert engine.route("/live").asked == []
     watch.served()
-    await engine.clock.advance(10.0)
+    await engine.clock.advance(0.1)
     assert liveness(watch, engine.clock.monotonic()).status == 200
 
 

@@ -49,8 +49,16 @@ class DockerHealth:
         if self._due is not None:
             self._due = now + self._spec.period_s
 
+    def started_at(self, at: float) -> None:
+        """It is known by now when the container that runs started."""
+        self._started = at
+
     def status_refreshed(self, now: float) -> None:
         """Docker never checks beside its interval."""
+
+    def look_now(self, now: float) -> None:
+        """The check is made at once, where none runs."""
+        self._due = None if self._due is None else now
 
     def begin(self, kind: Kind, now: float) -> None:
         """A check starts."""

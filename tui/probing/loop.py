@@ -104,6 +104,10 @@ class ProbeLoop:
         self._idle_since = now
         self._drained = max(self._drained, self._tick_from(now) - 1)
 
+    def started(self, at: float) -> None:
+        """The container is known by now to have started at ``at``: the initial delay counts from there."""
+        self._earliest = at + math.ceil(self.spec.initial_delay_s)
+
     def open(self, now: float) -> None:
         """The startup probe succeeded: ticks after ``now`` count."""
         self._open = True

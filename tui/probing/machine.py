@@ -102,6 +102,11 @@ class ContainerProbes:
             if self._deleting and kind != "readiness":
                 loop.close()
 
+    def started_at(self, at: float) -> None:
+        """It is known by now when the container that runs started: initial delays count from there."""
+        for loop in self.loops.values():
+            loop.started(at)
+
     def container_exited(self) -> None:
         """The container does not run any more: not ready, whatever the probes said."""
         self.running = False
@@ -121,6 +126,11 @@ class ContainerProbes:
         readiness = self.loops.get("readiness")
         if readiness is not None and self.running and self.started and readiness.state != "success":
             readiness.trigger(now)
+
+    def look_now(self, now: float) -> None:
+        """A watcher came late: the phase of the ticks is unknown to it, so what may run does so at once."""
+        for loop in self.loops.values():
+            loop.trigger(now)
 
     def begin(self, kind: Kind, now: float) -> None:
         """A probe starts.

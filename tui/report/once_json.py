@@ -175,6 +175,7 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "discovered": view.discovered,
         "memory": None if view.memory is None else _plain(dataclasses.asdict(view.memory)),
         "place": None if view.place is None else _place(view),
+        "probe_settings": _probe_settings(view),
         "tls_verified": not view.unverified if view.url.startswith("https:") else None,
         "args": _told(view.args),
         "defaults": _told(view.defaults),
@@ -234,6 +235,22 @@ def _orphan(orphan: Orphan) -> dict[str, Any]:
     }
 
 
+def _probe_settings(view: EngineView) -> dict[str, Any] | None:
+    """Those in force, without their headers, which may hold a token."""
+    if not view.probe_origin:
+        return None
+    specs = {}
+    for kind, spec in view.probe_specs.items():
+        fields = (field.name for field in dataclasses.fields(spec) if field.name != "headers")
+        specs[kind] = {name: _plain(getattr(spec, name)) for name in fields}
+    return {
+        "origin": view.probe_origin,
+        "platform": view.probe_platform,
+        "requests_per_min": view.probe_requests,
+        "probes": specs,
+    }
+
+
 def _probe(probe: ProbeReading) -> dict[str, Any]:
     return {
         "url": probe.url,
@@ -243,5 +260,21 @@ def _probe(probe: ProbeReading) -> dict[str, Any]:
         "latency_s": _plain(probe.latency_s),
         "latency_p99_s": _plain(probe.latency_p99_s),
         "streak": probe.streak,
-        "would": {"action": probe.would, "in_s": _plain(probe.would_in_s)},
+        # "unhealthy" restarts nothing, so by the contract's words nothing would follow
+        "would": {
+            "action": "none" if probe.would == "unhealthy" else probe.would,
+            "in_s": None if probe.would == "unhealthy" else _plain(probe.would_in_s),
+        },
+        "unhealthy_in_s": _plain(probe.would_in_s) if probe.would == "unhealthy" else None,
+        "latency_p50_s": _plain(probe.latency_p50_s),
+        "latency_max_s": _plain(probe.latency_max_s),
+        "results": probe.results,
+        "span_s": _plain(probe.span_s),
+        "threshold": probe.threshold,
+        "age_s": _plain(probe.age_s),
+        "waiting_s": _plain(probe.waiting_s),
+        "decided_at": None if probe.decided_at is None else instant(probe.decided_at),
+        "notice_in_s": _plain(probe.notice_in_s),
+        "failed": probe.ok is False,
+        "note": probe.note or None,
     }

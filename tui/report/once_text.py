@@ -12,7 +12,7 @@ from tui.model.status import SourceState
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tui.model.readings import EngineReading
+    from tui.model.readings import EngineReading, ProbeReading
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.status import SourceStatus
     from tui.model.verdicts import Finding, Judgement, Verdict
@@ -221,19 +221,36 @@ def _host(snapshot: HostSnapshot) -> list[str]:
 
 
 def _probes(snapshot: HostSnapshot) -> list[str]:
-    rows = [["probe", "path", "status", "latency", "streak"]]
+    rows = [["probe", "path", "status", "latency", "p99", "streak", "would"]]
     rows += [
         [
             f"{probe.kind} {probe.url}",
             probe.path,
             str(probe.status) if probe.status is not None else units.DASH,
             units.seconds(probe.latency_s),
-            f"{probe.streak:+d}",
+            units.seconds(probe.latency_p99_s),
+            f"{probe.streak:+d}" if probe.streak else units.DASH,
+            _would(probe),
         ]
         for view in snapshot.engines
         for probe in view.probes
     ]
-    return table(rows, left=2) if len(rows) > 1 else []
+    notes = [
+        f"  {probe.kind} {probe.url}: {probe.note}"
+        for view in snapshot.engines
+        for probe in view.probes
+        if probe.note
+    ]
+    origins = [
+        f"  {view.url} probe settings: {view.probe_origin}" for view in snapshot.engines if view.probe_origin
+    ]
+    return [*table(rows, left=2), *notes, *origins] if len(rows) > 1 else []
+
+
+def _would(probe: ProbeReading) -> str:
+    if probe.would == "none":
+        return units.DASH
+    return f"{probe.would} in {units.seconds(probe.would_in_s)}" if probe.would_in_s else f"{probe.would} now"
 
 
 def template(text: str) -> Callable[[HostSnapshot, Judgement], str]:

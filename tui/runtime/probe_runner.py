@@ -40,8 +40,16 @@ class Machine(Protocol):
         """A new container runs."""
         ...
 
+    def started_at(self, at: float) -> None:
+        """It is known by now when the container that runs started."""
+        ...
+
     def status_refreshed(self, now: float) -> None:
         """The engine was seen to serve again."""
+        ...
+
+    def look_now(self, now: float) -> None:
+        """What may run does so at once."""
         ...
 
     def begin(self, kind: Kind, now: float) -> None:
@@ -128,6 +136,11 @@ class ProbeRunner:
         self._machine.container_started(now)
         self._news.set()
 
+    def started_at(self, at: float) -> None:
+        """It is known by now when the engine's process started."""
+        self._machine.started_at(at)
+        self._news.set()
+
     def served(self) -> None:
         """The engine answers us again: a startup probe that we cannot make will have succeeded as well."""
         now = self._clock.monotonic()
@@ -136,6 +149,7 @@ class ProbeRunner:
         if startup is not None and startup.route is None and due is not None and due[0] == "startup":
             self._machine.begin("startup", now)
             self._machine.finish("startup", now, Outcome.SUCCESS)
+            self._machine.look_now(now)
         self._machine.status_refreshed(now)
         self._news.set()
 
@@ -201,6 +215,8 @@ class ProbeRunner:
             return
         decision = self._machine.finish(kind, now, result.outcome)
         record = self._records[kind]
+        if decision is not None and decision.action == "started" and not record.answered:
+            self._machine.look_now(now)  # it had started before we came
         record.add(result, took_s, now)
         if decision is not None and decision.action in ("restart", "unready", "unhealthy"):
             record.decided(self._clock.wall())

@@ -110,9 +110,12 @@ class ProbeWatch:
         if known is not None and known[0] == "pid" and name != "pid":
             return
         self._process, self._started_wall = (name, key), started_wall
-        if known is not None and known[0] == name and known[1] != key:
-            for runner, _ in self._running:
-                runner.new_container(self._started(self._clock.monotonic()))
+        started = self._started(self._clock.monotonic())
+        for runner, _ in self._running:
+            if known is None:
+                runner.started_at(started)
+            elif known[0] == name and known[1] != key:
+                runner.new_container(started)
 
     def served(self) -> None:
         """A scrape succeeded after one that did not."""
