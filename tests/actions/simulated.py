@@ -23,8 +23,6 @@ from tui.model.settings import EngineTarget
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SLACK_S = 0.4 if os.environ.get("PYTEST_XDIST_WORKER") else 0.1
-"""What our times and the engine's may differ by; more where the whole suite is run at once."""
 ROLES = {"api": "api_server", "VLLM::EngineCore": "engine_core", "sglang::scheduler": "scheduler"}
 
 
@@ -150,6 +148,12 @@ def told(status: int, events: Path) -> Told:
     done = lines[-1]
     report = json.loads(Path(done["report"]).read_text()) if done["report"] else {}
     return Told(status, lines, report, done)
+
+
+def slack() -> float:
+    """What our times and the engine's may differ by, in seconds: more on a machine that is full."""
+    busy = "PYTEST_XDIST_WORKER" in os.environ or os.getloadavg()[0] > 0.7 * (os.cpu_count() or 1)
+    return 0.4 if busy else 0.1
 
 
 async def run(engine: Simulated, *, test: str = "drain", log: str = "", **changes: Any) -> Told:

@@ -18,7 +18,7 @@ from tests.actions.simulated import simulated
 from tests.demo.running import until_ready
 from tests.support.program import ROOT
 from tests.support.waiting import until
-from tui.actions.audit import unfinished
+from tui.actions.audit import cut_off
 from tui.actions.launch import follow, running, start
 from tui.actions.plan import Start, Stop, Traffic
 from tui.actions.runs import EventReader, RunFiles, holder
@@ -118,7 +118,7 @@ async def test_cancel_and_kill_leave_no_stream() -> None:
             f"the engine still runs (pid {engine.pids['api']}) and was left as it is",
         ]
         assert "cancelling" in err.decode()
-        assert unfinished() is None
+        assert cut_off() == ""
 
         files = start(plan, EngineTarget(engine.url))
         await until(says(files, kind="state", name="draining"), 15, "the signal")
@@ -131,8 +131,7 @@ async def test_cancel_and_kill_leave_no_stream() -> None:
         assert await asyncio.to_thread(follow, files, told, io.StringIO()) == 2
         assert "ended without a report" in told.getvalue()
         assert running() is None
-        last = unfinished()
-        assert last is not None and (last["what"], last["id"]) == ("signal", files.folder.name)
+        assert "SIGTERM" in cut_off() and str(engine.pids["api"]) in cut_off()
         assert engine.supervisor.pid == engine.pids["api"]
 
 
@@ -158,8 +157,7 @@ async def test_an_engine_that_it_started_outlives_a_killed_test() -> None:
             await until_ready(engine.url)
             assert os.getsid(engine_pid) == engine_pid
             assert f"{engine.url} pid=" in files.engine_log.read_text()
-            last = unfinished()
-            assert last is not None and last["id"] == files.folder.name
+            assert "SIGKILL to all" in cut_off()
         finally:
             os.kill(engine_pid, signal.SIGTERM)
             await until(lambda: is_gone(engine_pid), 10, "the end of the engine")

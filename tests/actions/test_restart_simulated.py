@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.actions.simulated import SLACK_S, run, simulated
+from tests.actions.simulated import run, simulated, slack
 from tests.demo.running import until_ready
 from tests.support.fake_nvml import MIB
 from tests.support.waiting import until
@@ -60,12 +60,12 @@ async def test_a_killed_api_server_comes_back_beside_its_orphans(tmp_path: Path,
     assert left == {"VLLM::EngineCore": 0.0, "VLLM::Worker_0": 30_000.0}
     assert "2 of its processes were left over, holding 30000 MiB of GPU memory" in report["reasons"][0]
     assert report["exit"]["signal"] in (9, None) and report["exit"]["code"] is None
-    assert seen.at("main_exit") == pytest.approx(exited_at, abs=SLACK_S)
+    assert seen.at("main_exit") == pytest.approx(exited_at, abs=slack())
     assert exited_at < seen.at("spawned") <= again_at + 0.02
     # readiness is looked at ten times a second
-    assert seen.at("ready") == pytest.approx(ready_at, abs=SLACK_S + 0.1)
-    assert seen.t("port_open") == pytest.approx(seen.t("ready"), abs=SLACK_S + 0.1)
-    assert seen.t("ready") <= seen.t("first_token") <= seen.t("ready") + SLACK_S + 0.1
+    assert seen.at("ready") == pytest.approx(ready_at, abs=slack() + 0.1)
+    assert seen.t("port_open") == pytest.approx(seen.t("ready"), abs=slack() + 0.1)
+    assert seen.t("ready") <= seen.t("first_token") <= seen.t("ready") + slack() + 0.1
     lost = min(seen.t("main_exit"), seen.t("port_closed"), seen.t("first_refused"))
     assert report["downtime_s"] == pytest.approx(seen.t("first_token") - lost, abs=0.002)
     assert report["outcomes"]["refused"] >= 2 and report["outcomes"]["200"] >= 5
