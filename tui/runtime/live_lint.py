@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from tui.lint.live import Seen, Settings, lint
@@ -52,7 +53,7 @@ class LiveLint:
         self._times = LoadTimes(None if state is None else state / FILE)
         self._loads = LoadWatch(self._times, host)
         self._past = PastTests(state, clock)
-        self._measured: dict[str, Measuring] = {}
+        self._measured: defaultdict[str, Measuring] = defaultdict(Measuring)
         self._known: dict[str, tuple[Settings, Seen, tuple[Finding, ...]]] = {}
         self._found: tuple[Finding, ...] = ()
         self._found_at = float("-inf")
@@ -75,7 +76,7 @@ class LiveLint:
         """Measure; call it for each snapshot."""
         self._loads.update(snapshot)
         for view in snapshot.engines:
-            self._measured.setdefault(view.url, Measuring()).note(view, snapshot)
+            self._measured[view.url].note(view, snapshot)
         for gone in self._measured.keys() - {view.url for view in snapshot.engines}:
             del self._measured[gone]
             self._known.pop(gone, None)

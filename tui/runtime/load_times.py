@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -173,13 +174,12 @@ class LoadWatch:
     def __init__(self, times: LoadTimes, host: str) -> None:
         self._times = times
         self._host = host
-        self._lives: dict[str, _Life] = {}
+        self._lives: defaultdict[str, _Life] = defaultdict(_Life)
 
     def update(self, snapshot: HostSnapshot) -> None:
         """Look at the newest snapshot."""
         for view in snapshot.engines:
-            life = self._lives.setdefault(view.url, _Life())
-            done = life.look(view, snapshot)
+            done = self._lives[view.url].look(view, snapshot)
             key = load_key(view, self._host) if done is not None else None
             if done is not None and key is not None:
                 self._times.add(key, Took(snapshot.wall, done.took_s))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from tui.lint.measured import Figures, ProbeFigure
@@ -24,7 +24,7 @@ class Measuring:
     """The worst that was seen of one engine in this run."""
 
     def __init__(self) -> None:
-        self._probes: dict[tuple[str, str], _Answers] = {}
+        self._probes: defaultdict[tuple[str, str], _Answers] = defaultdict(_Answers)
         self._worst: dict[str, float] = {}
 
     def note(self, view: EngineView, snapshot: HostSnapshot) -> None:
@@ -32,8 +32,7 @@ class Measuring:
         reading = view.engine.reading if view.engine.status.ok else None
         flows = reading is not None and not reading.stalled_s and (reading.gen_tok_s or 0.0) > 0.0
         for probe in view.probes:
-            answers = self._probes.setdefault((probe.kind, probe.path), _Answers())
-            answers.note(probe, snapshot.taken_at, flows=flows)
+            self._probes[probe.kind, probe.path].note(probe, snapshot.taken_at, flows=flows)
         if reading is None:
             return
         for name, value in (
