@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,6 +73,24 @@ def play(terminal: Terminal) -> Iterator[str]:
     yield "stopped and continued"
 
 
+def differing(ours: Terminal, stock: Terminal) -> list[tuple[int, int, Any, Any]]:
+    """Row, column and both cells, wherever two screens differ."""
+    return [
+        (y, x, one, other)
+        for y, rows in enumerate(zip(ours.cells(), stock.cells(), strict=True))
+        for x, (one, other) in enumerate(zip(*rows, strict=True))
+        if one != other
+    ]
+
+
+def until_alike(ours: Terminal, stock: Terminal, stage: str) -> None:
+    """On a busy machine one of two that seem at rest may have more to paint."""
+    try:
+        wait_for(lambda: not differing(ours, stock), 10)
+    except AssertionError:
+        raise AssertionError(f"{stage}: {differing(ours, stock)[:5]}") from None
+
+
 def test_the_same_cells_as_the_stock_driver_for_a_fraction_of_the_bytes() -> None:
     with (
         running("steps", str(STEPS)) as ours,
@@ -86,13 +104,7 @@ def test_the_same_cells_as_the_stock_driver_for_a_fraction_of_the_bytes() -> Non
             if stage == "stopped and continued":
                 stock.send("\x0c")  # stock Textual paints nothing after a stop unless told to
                 at_rest(stock)
-            differing = [
-                (y, x, one, other)
-                for y, rows in enumerate(zip(ours.cells(), stock.cells(), strict=True))
-                for x, (one, other) in enumerate(zip(*rows, strict=True))
-                if one != other
-            ]
-            assert not differing, (stage, differing[:5])
+            until_alike(ours, stock, stage)
         assert len(ours.raw) < len(stock.raw) / 3
 
 
