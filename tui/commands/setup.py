@@ -111,6 +111,7 @@ def real_sources() -> Sources:
     from tui.runtime.sources import Sources
     from tui.sources.addresses import is_local
     from tui.sources.docker import ContainerSource
+    from tui.sources.engine_processes import EngineProcessSource
     from tui.sources.engines.source import EngineSource
     from tui.sources.generate import GenerateProber
     from tui.sources.host import HostSource
@@ -131,6 +132,7 @@ def real_sources() -> Sources:
         model=read_model,
         unit=lambda p: UnitSource(p.unit or "", user=p.user_unit, manager_uid=p.manager_uid),
         state=state_dir(),
+        own=EngineProcessSource,
     )
 
 

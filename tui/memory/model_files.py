@@ -30,6 +30,8 @@ class ModelFiles(NamedTuple):
     weights: Weights | None = None
     why: str = ""
     """Why something is missing."""
+    device: int | None = None
+    """``st_dev`` of the directory that they lie in."""
 
 
 def model_option(args: Mapping[str, str]) -> str:
@@ -51,6 +53,10 @@ def read_model(args: Mapping[str, str], pid: int, proc: str = "/proc") -> ModelF
     directory = next((d for d in model_folders(name, args, Path(proc, str(pid))) if _has_config(d)), None)
     if directory is None:
         return ModelFiles(why=f"the files of {clean(name, 80)} were not found, or may not be read")
+    return _read(directory)._replace(device=_device(directory))
+
+
+def _read(directory: Path) -> ModelFiles:
     try:
         shape = read_shape(directory)
     except ModelError as error:
@@ -62,6 +68,13 @@ def read_model(args: Mapping[str, str], pid: int, proc: str = "/proc") -> ModelF
     return ModelFiles(
         shape, weights, "" if weights is not None else "there are no weights beside config.json"
     )
+
+
+def _device(directory: Path) -> int | None:
+    try:
+        return directory.stat().st_dev
+    except OSError:
+        return None  # taken away since its files were read
 
 
 def _has_config(directory: Path) -> bool:

@@ -66,6 +66,8 @@ class EngineHostReading:
     """None without a limit."""
     oom_kills: int | None = None
     """Processes of its control group that the kernel ended for memory since this program has watched."""
+    oom_age_s: float | None = None
+    """Seconds since the last of them was seen; None where there was none."""
     psi_cpu: float | None = None
     """Pressure within its control group: the 10 s "some" percentage."""
     psi_io: float | None = None

@@ -228,6 +228,8 @@ class HostReading:
     swap_out_mb_s: float | None = None
     oom_kills: int | None = None
     """Processes of the whole host that the kernel ended for memory since this program has watched."""
+    oom_age_s: float | None = None
+    """Seconds since the last of them was seen; None where there was none."""
     net_busiest: str | None = None
     """The interface whose faster direction is nearest to its speed."""
     net_busiest_mb_s: float | None = None

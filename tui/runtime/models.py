@@ -57,6 +57,10 @@ class ModelWatch:
         found = breakdown(view.engine.reading, options, pids, gpus, files.shape, files.weights)
         return replace(found, why=found.why or files.why)
 
+    def files(self, url: str) -> ModelFiles | None:
+        """What was read of an engine's model; None before that."""
+        return self._known.get(url)
+
     @property
     def settled(self) -> bool:
         """Every model that was asked for was read, or could not be."""

@@ -19,10 +19,12 @@ from tui.runtime.journal import Journal
 from tui.runtime.live_lint import LiveLint
 from tui.runtime.models import ModelWatch
 from tui.runtime.orphans import OrphanWatch
+from tui.runtime.own import OwnWatch
 from tui.runtime.places import PlaceWatch
 from tui.runtime.poll import Poller
 from tui.runtime.target import WatchedEngine, discovered
 from tui.sources.command_line import command_args
+from tui.sources.engine_processes import EngineTree
 from tui.sources.engine_tree import is_in_other_network, reached_at, tree_of
 from tui.sources.kernel.visibility import is_gone
 from tui.verdict.judge import Judge, judge_all
@@ -89,6 +91,7 @@ class Monitor:
         self._places = PlaceWatch(sources.container, sources.unit, clock, self._spawn)
         self._lint = LiveLint(config.probes, sources.state, self._hostname, clock, self._spawn)
         interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
+        self._own = OwnWatch(sources.own, clock, interval, self._spawn)
         self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
         self.host: Poller[HostReading] = self._blocking(sources.host(), interval, 3.0)
         self.processes: Poller[ProcessTable] = self._blocking(
@@ -129,8 +132,8 @@ class Monitor:
         """End every loop and close what it held, within a second."""
         for task in self._tasks:
             task.cancel()
-        held: list[Poller[Any] | WatchedEngine | PlaceWatch | LiveLint]
-        held = [self.gpus, self.host, self.processes, self._places, self._lint]
+        held: list[Poller[Any] | WatchedEngine | PlaceWatch | LiveLint | OwnWatch]
+        held = [self.gpus, self.host, self.processes, self._places, self._lint, self._own]
         held += self._engines.values()
         closing = [asyncio.ensure_future(one.close()) for one in held]
         _, late = await asyncio.wait({*self._tasks, *closing}, timeout=CLOSE_S)
@@ -159,7 +162,8 @@ class Monitor:
             if done > seen:
                 seen = done
                 self._record()
-            settled = self._places.settled and self._models.settled and self._lint.settled
+            watches = (self._places, self._models, self._lint, self._own)
+            settled = all(watch.settled for watch in watches)
             settled = settled and all(watched.probes.settled for watched in self._engines.values())
             if self._looked and done >= samples and settled:
                 break
@@ -236,12 +240,19 @@ class Monitor:
                 if at != url and url in self._engines:  # watched before the container told of its ports
                     self._spawn(self._engines.pop(url).end())
                 self.watch(discovered(at, tree_of(table, at)))
+        trees: dict[str, EngineTree] = {}
         for url, watched in self._engines.items():
             # a container's own address is not one of this host, and yet what answers there is
             watched.local = watched.local or is_in_other_network(table, url)
-            if watched.local and (tree := tree_of(table, url)):
+            if not watched.local:
+                continue
+            tree = tree_of(table, url)
+            files = self._models.files(url)
+            trees[url] = EngineTree(tree, files.device if files is not None else None)
+            if tree:
                 watched.learn_tree(tree)
                 self._models.update(url, command_args(tree[0].cmdline), tree[0].pid)
+        self._own.update(trees)
         # also containers that no watched address leads to: one may publish a port at which we watch
         found = (process.place for process in table.processes)
         inside = [place for place in found if place is not None and place.container_id]
@@ -348,6 +359,9 @@ class Monitor:
                     container=container,
                     unit=self._places.unit(place, now),
                     memory=self._models.memory(view, cards),
+                    own=self._own.observed(
+                        url, now, self._models.files(url), loads=not view.engine.status.ok
+                    ),
                 )
             )
         return HostSnapshot(

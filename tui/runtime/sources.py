@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tui.model.readings import EngineKind, EngineReading, GpuSet, HostReading, ProcessTable
     from tui.model.settings import EngineTarget, ProbeSpec
     from tui.sources.base import AsyncSource, BlockingSource
+    from tui.sources.engine_processes import EngineProcessSource
     from tui.sources.probes import Prober
 
 
@@ -39,3 +40,5 @@ class Sources:
     """Of a place's systemd unit."""
     state: Path | None = None
     """The directory of what is kept between runs; None: nothing is."""
+    own: Callable[[], EngineProcessSource] | None = None
+    """Of the engines' own processes; None: they are not looked into."""

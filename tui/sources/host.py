@@ -115,6 +115,7 @@ class HostSource:
             swap_in_mb_s=swap.in_mb_s,
             swap_out_mb_s=swap.out_mb_s,
             oom_kills=swap.oom_kills,
+            oom_age_s=swap.oom_age_s,
             net_busiest=net.busiest,
             net_busiest_mb_s=net.busiest_mb_s,
             net_speed_mb_s=net.speed_mb_s,

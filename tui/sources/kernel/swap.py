@@ -21,6 +21,7 @@ class SwapFigures(NamedTuple):
     out_mb_s: float | None = None
     oom_kills: int | None = None
     """Since the meter's first reading; None on kernels before 4.13."""
+    oom_age_s: float | None = None
 
 
 class SwapMeter:
@@ -37,6 +38,7 @@ class SwapMeter:
         self._at = 0.0
         self._before: dict[bytes, int] = {}
         self._first_kills: int | None = None
+        self._killed_at: float | None = None
 
     def read(self) -> SwapFigures:
         """One reading; raises OSError, ValueError."""
@@ -46,10 +48,13 @@ class SwapMeter:
         kills = after.get(b"oom_kill")
         if kills is not None and self._first_kills is None:
             self._first_kills = kills
+        if kills is not None and kills > before.get(b"oom_kill", kills):
+            self._killed_at = at
         return SwapFigures(
             in_mb_s=_rate(before.get(b"pswpin"), after.get(b"pswpin"), since),
             out_mb_s=_rate(before.get(b"pswpout"), after.get(b"pswpout"), since),
             oom_kills=None if kills is None or self._first_kills is None else kills - self._first_kills,
+            oom_age_s=None if self._killed_at is None else at - self._killed_at,
         )
 
 
