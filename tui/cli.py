@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     module.add_arguments(parser)
     parser.add_argument("--config", metavar="FILE", type=Path, help="settings (default: infertop config)")
     parser.add_argument(
-        "--read-only", action="store_true", help="never act on a process, whatever is configured"
+        "--read-only", action="store_true", help="never act on a process nor generate, whatever is configured"
     )
     parser.add_argument("--version", action="version", version=f"infertop {__version__}")
     try:

@@ -230,6 +230,22 @@ async def test_who_comes_after_the_start_waits_for_no_tick(engine: Engine) -> No
     }
 
 
+async def test_an_engine_that_serves_again_is_asked_at_once_if_it_failed(engine: Engine) -> None:
+    route = engine.route("/health")
+    watch = engine.watch(both(ProbeSpec("/health")))
+    await engine.clock.advance(1.0)
+    watch.served()
+    await engine.clock.advance(1.0)
+    assert len(route.asked) == 1
+    route.result = REFUSED
+    await engine.clock.advance(9.0)
+    route.result = status(200)
+    watch.served()
+    await engine.clock.advance(0.1)
+    assert [r.ok for r in watch.readings(engine.clock.monotonic())] == [True, True]
+    assert len(route.asked) == 3
+
+
 async def test_each_container_that_would_be_killed_counts(engine: Engine) -> None:
     engine.route("/health").result = REFUSED
     watch = engine.watch(both(ProbeSpec("/health", period_s=1.0)))

@@ -53,9 +53,6 @@ class DockerHealth:
         """It is known by now when the container that runs started."""
         self._started = at
 
-    def status_refreshed(self, now: float) -> None:
-        """Docker never checks beside its interval."""
-
     def look_now(self, now: float) -> None:
         """The check is made at once, where none runs."""
         self._due = None if self._due is None else now

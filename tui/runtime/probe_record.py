@@ -44,6 +44,11 @@ class ProbeRecord:
         """There is a result."""
         return self._last is not None
 
+    @property
+    def failed(self) -> bool:
+        """The last result did not pass."""
+        return self._last is not None and not self._last.outcome.passed
+
     def add(self, result: ProbeResult, took_s: float, now: float) -> None:
         """One result."""
         discarded = result.outcome is Outcome.DISCARDED
@@ -83,7 +88,7 @@ class ProbeRecord:
             decided_at=self._decided,
             decisions=self._decisions,
             recent=tuple(self._recent),
-            failed=last is not None and passes and not last.outcome.passed,
+            failed=passes and self.failed,
             note=self._note if last is None else last.note,
         )
 

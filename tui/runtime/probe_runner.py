@@ -44,10 +44,6 @@ class Machine(Protocol):
         """It is known by now when the container that runs started."""
         ...
 
-    def status_refreshed(self, now: float) -> None:
-        """The engine was seen to serve again."""
-        ...
-
     def look_now(self, now: float) -> None:
         """What may run does so at once."""
         ...
@@ -150,7 +146,8 @@ class ProbeRunner:
             self._machine.begin("startup", now)
             self._machine.finish("startup", now, Outcome.SUCCESS)
             self._machine.look_now(now)
-        self._machine.status_refreshed(now)
+        elif any(record.failed for record in self._records.values()):
+            self._machine.look_now(now)  # what they said of the closed port is no longer true
         self._news.set()
 
     def readings(self, now: float) -> tuple[ProbeReading, ...]:
