@@ -52,8 +52,9 @@ async def test_a_load_that_has_outlived_the_probes_budget_is_a_restart_loop_now(
     assert text is not None, found["text"]
     age_s = float(text[2])
     assert 1.5 < age_s < 60.0
-    killed_s = (seconds_of(text[1]) - seconds_of(f"{started:%H:%M:%S}")) % 86400
-    assert 1 <= killed_s <= 1.5 + 10.0
+    # the kernel tells the boot, and with it each start, to the second; and a busy machine starts late
+    killed_s = (seconds_of(text[1]) - seconds_of(f"{started:%H:%M:%S}") + 43200) % 86400 - 43200
+    assert -1 <= killed_s < 60
     assert found["arithmetic"].startswith(f"0.5 + (2-1) * 1 = 1.5 s < 1.2 * {age_s:g} s")
 
 
