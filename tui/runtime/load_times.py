@@ -209,7 +209,8 @@ class _Life:
         start = None if http is None else http.started_at
         if start is None:
             return None
-        if self._start is None or abs(start - self._start) > 1.0:  # the clock may be set a little meanwhile
+        # the kernel tells the boot, and with it each start, to the second; the clock may be set meanwhile
+        if self._start is None or abs(start - self._start) > SKEW_S:
             self._start, self._settled, self.load = start, False, None
         if self._settled:
             return None
