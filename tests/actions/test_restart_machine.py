@@ -108,7 +108,7 @@ def looks(until: float, down_at: float, up_at: float = 1e9, took_s: float = 0.00
 def test_detection_lies_in_the_span_of_the_arithmetic(down_at: float, failures: int, took_s: float) -> None:
     spec = ProbeSpec(period_s=5, timeout_s=1, failure_threshold=failures)
     probe = ReadinessProbe("/health", 5, 1, failures)
-    found = detected(looks(60, down_at, took_s=took_s), probe, down_at)
+    found = detected(looks(60, down_at, took_s=took_s), probe)
     span = hang_noticed(spec) if took_s >= 1 else refusal_noticed(spec)
     assert found is not None
     assert span.best - 0.11 <= found <= span.worst + 0.11
@@ -116,16 +116,24 @@ def test_detection_lies_in_the_span_of_the_arithmetic(down_at: float, failures: 
 
 def test_an_outage_that_is_over_first_is_not_noticed() -> None:
     probe = ReadinessProbe("/health", 5, 1, 3)
-    assert detected(looks(60, 10.0, up_at=18.0), probe, 10.0) is None
+    assert detected(looks(60, 10.0, up_at=18.0), probe) is None
 
 
 def test_what_ended_for_good_is_noticed_after_the_watching() -> None:
     probe = ReadinessProbe("/health", 10, 1, 3)
-    assert detected(looks(15, 12.0), probe, 12.0) is None
-    found = detected(looks(15, 12.0), probe, 12.0, stays=True)
+    assert detected(looks(15, 12.0), probe) is None
+    found = detected(looks(15, 12.0), probe, stays=True)
     assert found is not None and 27.9 <= found <= 28.1
 
 
 def test_nothing_seen_is_nothing_noticed() -> None:
-    assert detected([], ReadinessProbe("/health", 10, 1, 3), 0.0, stays=True) is None
-    assert detected(looks(5, 60.0), ReadinessProbe("/health", 10, 1, 3), 0.0, stays=True) is None
+    assert detected([], ReadinessProbe("/health", 10, 1, 3), stays=True) is None
+    assert detected(looks(5, 60.0), ReadinessProbe("/health", 10, 1, 3), stays=True) is None
+
+
+def test_a_passing_failure_is_not_the_outage() -> None:
+    probe = ReadinessProbe("/health", 10, 1, 1)
+    seen = looks(60, 32.0)
+    seen[50] = Look(5.0, 1.0, "timeout")
+    found = detected(seen, probe)
+    assert found is not None and 7.9 <= found <= 8.1

@@ -64,6 +64,16 @@ def act(session: Session) -> None:
     session.acted(at, stop.text)
 
 
+def start_again(session: Session) -> None:
+    """Run the start command of the plan; what it starts outlives the test."""
+    try:
+        process = spawn(session.plan.start.command, session.files.engine_log)
+    except OSError as error:
+        session.note(clean(f"the start command cannot be run: {error.strerror}"))
+    else:
+        session.event("spawned", detail=f"pid {process.pid}")
+
+
 def kill(session: Session) -> None:
     """SIGKILL to what is left, as confirmed.
 

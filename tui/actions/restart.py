@@ -113,10 +113,16 @@ class Restarting:
         return seen.served_since >= self.rules.steady_requests
 
 
-def detected(
-    looks: Sequence[Look], probe: ReadinessProbe, down_at: float, *, stays: bool = False
-) -> float | None:
-    """When a readiness probe of this cadence had failed often enough, in seconds from ``down_at``.
+def outage(looks: Sequence[Look], at: int) -> float:
+    """When the failures began that go on until the look before ``at``, which has failed."""
+    first = min(at, len(looks) - 1)
+    while first > 0 and not looks[first - 1].ok:
+        first -= 1
+    return looks[first].at
+
+
+def detected(looks: Sequence[Look], probe: ReadinessProbe, *, stays: bool = False) -> float | None:
+    """When a readiness probe of this cadence had failed often enough, in seconds from the first failed look.
 
     The looks are far denser than the probe: each of its ticks sees what the first look from then on saw.
 
@@ -124,7 +130,6 @@ def detected(
         looks: all looks, oldest first; the first tick is the first look, so that its phase to the outage is
             as arbitrary as the kubelet's.
         probe: period, timeout and threshold.
-        down_at: when the first look failed.
         stays: what the last look saw goes on: the engine has ended, and nobody starts it again.
 
     Returns:
@@ -142,5 +147,5 @@ def detected(
         streak = 0 if look.ok else streak + 1
         took = min(look.took_s, probe.timeout_s)
         if streak >= probe.failure_threshold:
-            return round(max(tick, look.at) + took - down_at, 3)
+            return round(max(tick, look.at) + took - outage(looks, at), 3)
         tick += max(probe.period_s, took)

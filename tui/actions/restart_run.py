@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.actions.ancestry import stat_of
-from tui.actions.commands import act, kill, spawn
+from tui.actions.commands import act, kill, start_again
 from tui.actions.drain import Stopping, StopRules
 from tui.actions.drain_run import close_silent
 from tui.actions.restart import Restarting, RestartRules, RestartSeen
 from tui.actions.result import CannotRunError, Phase
 from tui.actions.start_log import StartLog
 from tui.actions.traffic import NEW_TOKENS, SHARED_PROMPTS, since
-from tui.model.text import clean
 
 if TYPE_CHECKING:
     from tui.actions.session import Session
@@ -167,7 +166,7 @@ class RestartTest:
                         session.event("cache_warm", machine.warm_at)
                     return machine
                 if order == "start":
-                    self._start()
+                    start_again(session)
                 elif order == "ask":
                     self._ask()
                 elif order == "kill":
@@ -175,16 +174,6 @@ class RestartTest:
                 elif order == "close_silent":
                     close_silent(session, now)
             await session.pause()
-
-    def _start(self) -> None:
-        session = self._session
-        command = session.plan.start.command
-        try:
-            process = spawn(command, session.files.engine_log)
-        except OSError as error:
-            session.note(clean(f"the start command cannot be run: {error.strerror}"))
-        else:
-            session.event("spawned", detail=f"pid {process.pid}")
 
     def _seen(self, now: float) -> RestartSeen:
         session, seen = self._session, self._session.watch.seen

@@ -19,6 +19,7 @@ from tui.actions import report
 from tui.actions.ancestry import stat_of
 from tui.actions.audit import AuditLog
 from tui.actions.client import Client
+from tui.actions.commands import start_again
 from tui.actions.drain_run import drain
 from tui.actions.exits import UNKNOWN
 from tui.actions.lock import TestLock
@@ -152,6 +153,8 @@ async def _carry_out(session: Session) -> Result:
         else:
             stopping = await drain(session)
             gave_up = stopping.gave_up
+            if session.plan.start.by == "command" and session.exited():
+                start_again(session)
     except CancelledError:
         cancelled = True
     except RefusedError as refusal:
@@ -186,6 +189,7 @@ async def _carry_out(session: Session) -> Result:
 
 def _add_figures(session: Session, result: Result) -> None:
     """What can only be told once it is over."""
+    session.settle_readiness()
     accepted = [
         r
         for r in result.requests
@@ -198,18 +202,19 @@ def _add_figures(session: Session, result: Result) -> None:
     result.events = session.events
     served = result.at("first_token")
     result.downtime_s = since(session.down_at(), served)
-    off = result.at("readiness_down")
-    if off is not None:
-        looks = session.watch.seen.looks
-        result.detect_s = detected(
-            looks, result.plan.readiness, off, stays=served is None and session.exited()
-        )
+    if result.at("readiness_down") is not None:
+        gone = served is None and session.exited()
+        result.detect_s = detected(session.watch.seen.looks, result.plan.readiness, stays=gone)
 
 
 async def _exit_told(session: Session) -> None:
+    """Wait a moment for the exit status, and for one look at the readiness of what has ended."""
     ends = time.monotonic() + _EXIT_S
-    # the kernel has no event for it
-    while session.exited() and session.exit() == UNKNOWN and time.monotonic() < ends:  # noqa: ASYNC110
+    gone = session.at("main_exit")
+    while gone is not None and time.monotonic() < ends:
+        looks = session.watch.seen.looks
+        if session.exit() != UNKNOWN and looks and looks[-1].at >= gone:
+            return
         await asyncio.sleep(STEP_S)
 
 
