@@ -25,13 +25,15 @@ def line(event: dict[str, Any]) -> str:
     if kind == "state":
         return _STATES.get(str(event.get("name")), "")
     if kind == "event":
-        detail = f"  {event['detail']}" if event.get("detail") else ""
-        return clean(f"{_at(event.get('t_s'))}  {str(event.get('event')).replace('_', ' ')}{detail}", 200)
+        detail = f": {event['detail']}" if event.get("detail") else ""
+        return _at(event.get("t_s")) + clean(f"{str(event.get('event')).replace('_', ' ')}{detail}", 200)
     if kind == "request" and event.get("outcome") and event.get("request") == "in_flight":
+        if event.get("ended_s") is None:
+            return ""  # it made way for another before the action
         why = event.get("finish_reason") or event.get("http_status")
         tokens = event.get("tokens")
-        return clean(
-            f"{_at(event.get('ended_s'))}  request {event.get('id')} {event['outcome']}"
+        return _at(event.get("ended_s")) + clean(
+            f"request {event.get('id')} {event['outcome']}"
             + (f" ({why})" if why else "")
             + ("" if tokens is None else f" after {tokens} tokens"),
             200,
@@ -46,4 +48,4 @@ def line(event: dict[str, Any]) -> str:
 
 
 def _at(seconds: Any) -> str:
-    return f"{seconds:+8.2f} s" if isinstance(seconds, (int, float)) else " " * 10
+    return f"{seconds:+8.2f} s  " if isinstance(seconds, (int, float)) else " " * 12

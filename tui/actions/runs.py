@@ -39,7 +39,8 @@ EventKind = Literal["process", "state", "event", "request", "gauge", "note", "do
 - ``done``, the last line: ``passed`` (null: it could not be run), ``reasons``, ``report`` (path of the JSON).
 
 Each line has ``at``, epoch seconds. Until the action ``t_s``, ``started_s`` and ``ended_s`` are null: they
-are seconds since the action, and the requests are told once more, with them, when it comes.
+are seconds since the action, and the requests are told once more, with them, when it comes. Those that are
+not had ended before it, or made way for longer ones: they do not count.
 """
 REPORTS_KEPT = 200
 RUNS_KEPT = 30
@@ -109,7 +110,9 @@ def new_run(test: TestKind) -> RunFiles:
         raise OSError("there is no home directory for the state of a test: set XDG_STATE_HOME")
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     stem = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{test}"
-    for number in range(1, 10**_DIGITS_OF_A_RUN):
+    ends = [files.folder.name.removeprefix(f"{stem}-") for files in all_runs()]
+    first = 1 + max((int(end) for end in ends if end.isdecimal()), default=0)
+    for number in range(first, 10**_DIGITS_OF_A_RUN):
         folder = home / f"{stem}-{number:0{_DIGITS_OF_A_RUN}}"
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
