@@ -35,6 +35,8 @@ INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds between readings that ``+`` and ``-`` step through."""
 LOOK_S = 0.25
 """How often the feed is asked whether there is anything new; a frame is drawn only if there is."""
+SAID_S = 4.0
+"""How long the answer to a key stands in the header."""
 SLOW_LOOKS = 20
 """Looks between two frames on a slow link."""
 _ALL: tuple[PaneName, ...] = ("header", *PANES, "help", "footer")
@@ -139,6 +141,11 @@ class MainScreen(Screen[None]):
             self._kept_pen = pen_for(driver, self._styles_by_role, self.app.console)
         return self._kept_pen
 
+    def _unsay(self, said: str) -> None:
+        """A word on a key that was pressed does not stay; what was said since does."""
+        if self._mode.notice == said:
+            self.notice("")
+
     def _taken(self) -> View:
         judgement = self._feed.judgement()
         return View(
@@ -221,7 +228,9 @@ class MainScreen(Screen[None]):
         # said at once, as an interval is
         snapshot = replace(self._view.snapshot, generate=self._feed.generate)
         self._view = replace(self._view, snapshot=snapshot)
-        self.notice(f"generate probe {'on' if self._feed.generate else 'off'}")
+        said = f"generate probe {'on' if self._feed.generate else 'off'}"
+        self.notice(said)
+        self.set_timer(SAID_S, lambda: self._unsay(said))
 
     def action_scroll(self, lines: int) -> None:
         """Scroll what fills the screen."""
