@@ -355,3 +355,10 @@ def test_a_flood_of_labels_is_cut_and_counted(tmp_path: Path) -> None:
     (text,) = [found["text"] for found in answer["findings"] if found["id"] == "too-many-labels"]
     assert f"{many - 256} of ranks" in text
     assert "of waiting_by_reason" in text
+
+
+def test_an_engine_that_never_answered_is_what_the_settings_call_it(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('[[engines]]\nurl = "http://127.0.0.1:9"\nengine = "sglang"\n')
+    status, answer = once("--config", "c.toml", home=tmp_path)
+    (row,) = answer["engines"]
+    assert (status, row["engine"], row["version"], row["reason"]) == (1, "sglang", None, "refused")

@@ -7,6 +7,7 @@ import statistics
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from tui.model.readings import EngineReading
 from tui.model.settings import EngineTarget, ProbeSettings
 from tui.model.snapshot import EngineView
 from tui.model.urls import host_port
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tui.model.places import Place
-    from tui.model.readings import EngineKind, EngineProcess, EngineReading, GpuReading
+    from tui.model.readings import EngineKind, EngineProcess, GpuReading
     from tui.model.status import SourceError
     from tui.model.verdicts import VerdictName
     from tui.runtime.clock import Clock
@@ -164,7 +165,7 @@ class WatchedEngine:
         return EngineView(
             url=self.target.url,
             engine=observed,
-            known=self._known,
+            known=self._known or self._known_before(reading),
             probes=self.probes.readings(now),
             probe_specs=self.probes.specs,
             probe_origin=self.probes.origin,
@@ -202,6 +203,12 @@ class WatchedEngine:
         """Close every connection."""
         await self.scrape.close()
         await self.probes.close()
+
+    def _known_before(self, reading: EngineReading | None) -> EngineReading | None:
+        """What its process or its settings said it is, where it has never answered."""
+        if reading is not None or self.probes.kind is None:
+            return None
+        return EngineReading(self.target.url, engine=self.probes.kind)
 
     def _on_failure(self, error: SourceError) -> None:
         if isinstance(error, EngineFaultError):
