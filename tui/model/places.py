@@ -87,6 +87,13 @@ class UnitReading:
     kill_mode: str | None = None
     mem_limit_mib: float | None = None
     """None without a limit, and where it is not told."""
+    result: str | None = None
+    """Of its last run: ``success``, ``exit-code``, ``signal``, ``oom-kill``, ``timeout`` ...; ``success``
+    also while it runs."""
+    exit_code: int | None = None
+    """Of its main process, 0-255, 128 + signal where one ended it; None while it runs."""
+    ended_at: float | None = None
+    """Epoch seconds at which its main process ended; None while it runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from tui.model.status import Observed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tui.model.death import DeathReading
     from tui.model.engine_host import EngineHostReading
     from tui.model.memory import EngineMemory, Orphan
     from tui.model.places import ContainerReading, Place, UnitReading
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         EngineReading,
         GpuSet,
         HostReading,
+        Missing,
         ProbeKind,
         ProbeReading,
     )
@@ -64,6 +66,12 @@ class EngineView:
     """What the engine's version does where an option was not given, as far as that is certain."""
     own: Observed[EngineHostReading] = Observed()
     """What the kernel says of its processes; pending where they are not of this host."""
+    death: Observed[DeathReading] = Observed()
+    """How its last end came about; pending until one was seen."""
+    stopping: str = ""
+    """Who says that it was asked to stop, for a person; empty: nobody does."""
+    untold: tuple[Missing, ...] = ()
+    """What nothing here tells of it, beside the figures of its scrape."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the Docker Engine API tells of one container: one GET over its Unix socket, never anything else.
+"""What the Docker Engine API tells of one container: GETs over its Unix socket, never anything else.
 
 Podman answers the same request in the same form.
 """
@@ -21,12 +21,19 @@ from tui.sources.http import HttpTarget
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tui.sources.answers import Answer
+
 SOCKET = "/var/run/docker.sock"
 PODMAN_SOCKET = "/run/podman/podman.sock"
 DEADLINE_S = 3.0
 _MOST_WORDS = 32
 """Of a health check's command."""
 _MOST_PORTS = 64
+LOG_LINES = 200
+"""More than the tracebacks of an API server and its core that end together."""
+_MOST_LOG_BYTES = 1 << 20
+_FRAME_HEAD = 8
+_STDERR = 2
 _MIB = 1024.0 * 1024.0
 
 
@@ -34,7 +41,7 @@ class ContainerSource:
     """An ``AsyncSource`` of one container of Docker or Podman, whose API is the same.
 
     Args:
-        container_id: its id.
+        container_id: its id, or its name.
         runtime: as in ``Place``; of what it does not name, Docker is asked.
         sockets: of the API, asked in turn until one knows the container; by default those that the
             environment names (``DOCKER_HOST``, ``CONTAINER_HOST``), else the runtime's own and the user's.
@@ -56,33 +63,65 @@ class ContainerSource:
                 container, which another one may have made; 5xx; parse; not_supported: a runtime without
                 an API that is read here.
         """
-        if not self._targets:
-            told = "no API that is read here; name, image, limits and restarts are not known"
-            raise SourceError("not_supported", told, unsupported=True)
-        failed: list[SourceError] = []
-        for target in self._targets:
-            try:
-                return await self._ask(target)
-            except SourceError as error:
-                failed.append(error)
-        # that a socket is not there says less than what another one answered
-        raise next((error for error in failed if error.reason != "refused"), failed[0])
+        found = (await self._ask(f"/containers/{self._id}/json")).json()
+        if not isinstance(found, dict):
+            raise SourceError("parse", "the API: no JSON object")
+        return _reading(self._id, found)
+
+    async def log(self) -> str:
+        """The last lines of its output, both streams in the order of their arrival; not cleaned.
+
+        Raises:
+            SourceError: as ``read``; parse also where its log driver keeps nothing that can be read.
+        """
+        asked = f"/containers/{self._id}/logs?stdout=1&stderr=1&tail={LOG_LINES}"
+        body = (await self._ask(asked, most_bytes=_MOST_LOG_BYTES)).body
+        return _demultiplexed(body).decode("utf-8", "replace")
 
     async def close(self) -> None:
         """Close the connections."""
         for target in self._targets:
             await target.close()
 
-    async def _ask(self, target: HttpTarget) -> ContainerReading:
-        answer = await target.get(f"/containers/{self._id}/json", DEADLINE_S / len(self._targets))
-        if answer.status == 404:
-            raise SourceError("404", "this container is not known there")
-        if answer.status != 200:
-            raise answer.refusal("the API")
-        found = answer.json()
-        if not isinstance(found, dict):
-            raise SourceError("parse", "the API: no JSON object")
-        return _reading(self._id, found)
+    async def _ask(self, path: str, most_bytes: int | None = None) -> Answer:
+        """The first answer of the sockets; with ``most_bytes`` the rest of a longer one is left unread."""
+        if not self._targets:
+            told = "no API that is read here; name, image, limits and restarts are not known"
+            raise SourceError("not_supported", told, unsupported=True)
+        failed: list[SourceError] = []
+        deadline_s = DEADLINE_S / len(self._targets)
+        for target in self._targets:
+            try:
+                if most_bytes is None:
+                    answer = await target.get(path, deadline_s)
+                else:
+                    answer = await target.get(path, deadline_s, max_bytes=most_bytes, cut=True)
+                if answer.status == 200:
+                    return answer
+                failed.append(_refusal(answer))
+            except SourceError as error:
+                failed.append(error)
+        # that a socket is not there says less than what another one answered
+        raise next((error for error in failed if error.reason != "refused"), failed[0])
+
+
+def _refusal(answer: Answer) -> SourceError:
+    if answer.status == 404:
+        return SourceError("404", "this container is not known there")
+    return answer.refusal("the API")
+
+
+def _demultiplexed(body: bytes) -> bytes:
+    """The output in the frames of the API (stream, 0, 0, 0, length); that of a terminal comes as it is."""
+    found, at = bytearray(), 0
+    while at + _FRAME_HEAD <= len(body):
+        if body[at] > _STDERR or body[at + 1 : at + 4] != b"\0\0\0":
+            return body  # no frame: a container with a terminal
+        length = int.from_bytes(body[at + 4 : at + _FRAME_HEAD], "big")
+        at += _FRAME_HEAD
+        found += body[at : at + length]
+        at += length
+    return bytes(found) if at else body
 
 
 def _sockets(runtime: str | None) -> list[str]:

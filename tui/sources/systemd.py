@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
-import subprocess
-import threading
+import time
 from typing import Final
 
 from tui.model.places import UnitReading
 from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources import offloop
+from tui.sources.child import output
 
 DEADLINE_S = 3.0
 _MOST_BYTES: Final = 64 * 1024
@@ -21,7 +19,10 @@ _MIB = 1024.0 * 1024.0
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,200}\.(?:service|scope)")
 _PROPERTIES: Final = (
     "ActiveState", "SubState", "MainPID", "Restart", "NRestarts", "TimeoutStopUSec", "KillMode", "MemoryMax",
+    "Result", "ExecMainCode", "ExecMainStatus", "ExecMainExitTimestampMonotonic",
 )  # fmt: skip
+_EXITED, _KILLED, _DUMPED = 1, 2, 3
+"""``ExecMainCode``: CLD_EXITED, CLD_KILLED and CLD_DUMPED of ``siginfo``."""
 _SPAN_S: Final = {
     "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0,
 }  # fmt: skip
@@ -70,57 +71,7 @@ class UnitSource:
 def _show(unit: str, user: bool) -> str:
     manager = ("systemctl", "--user") if user else ("systemctl",)
     words = (*manager, "show", "--no-pager", f"--property={','.join(_PROPERTIES)}", "--", unit)
-    try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            env=_environment(user),
-        )
-    except (FileNotFoundError, NotADirectoryError):
-        raise SourceError("not_supported", "there is no systemctl here", unsupported=True) from None
-    except OSError as error:
-        raise SourceError("no_permission", clean(f"systemctl: {error.strerror}")) from None
-    late = threading.Event()
-
-    def end() -> None:
-        late.set()
-        _kill(process)
-
-    timer = threading.Timer(DEADLINE_S, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        assert process.stdout is not None
-        with process.stdout as output:
-            data = output.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise SourceError("too_large", "systemctl show: more than 64 KiB")
-        status = process.wait()
-    finally:
-        _kill(process)
-        timer.cancel()
-    if late.is_set():
-        raise SourceError("timeout", f"systemctl show: no answer within {DEADLINE_S:g} s")
-    if status:
-        raise SourceError("parse", f"systemctl show failed with {status}")
-    return data.decode("utf-8", "replace")
-
-
-def _environment(user: bool) -> dict[str, str]:
-    """Ours, with the place of the user's bus where a login did not set it (sudo, cron)."""
-    bus = {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"} if user else {}
-    return bus | dict(os.environ)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End it with whatever it started; it leads a session of its own."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    return output(words, DEADLINE_S, _MOST_BYTES, user=user)
 
 
 def _reading(unit: str, found: dict[str, str]) -> UnitReading:
@@ -142,7 +93,22 @@ def _reading(unit: str, found: dict[str, str]) -> UnitReading:
         stop_timeout_s=_span(found.get("TimeoutStopUSec", "")),
         kill_mode=text("KillMode"),
         mem_limit_mib=memory / _MIB if memory is not None and memory < 1 << 62 else None,
+        result=text("Result"),
+        exit_code=_exit_code(whole("ExecMainCode"), whole("ExecMainStatus")),
+        ended_at=_ended_at(whole("ExecMainExitTimestampMonotonic")),
     )
+
+
+def _exit_code(how: int | None, status: int | None) -> int | None:
+    """As a shell would have it; None while it runs, and before it ever ended."""
+    if status is None or how not in (_EXITED, _KILLED, _DUMPED):
+        return None
+    return status if how == _EXITED else 128 + status
+
+
+def _ended_at(stamp_us: int | None) -> float | None:
+    """Epoch seconds of an instant of the monotonic clock, whose text form depends on the time zone."""
+    return time.time() - (time.monotonic() - stamp_us / 1e6) if stamp_us else None
 
 
 def _span(text: str) -> float | None:
