@@ -284,6 +284,31 @@ async def test_never_two_outstanding_whatever_the_settings(engine: Engine) -> No
     assert route.outstanding == 0
 
 
+async def test_a_request_ends_with_the_patience_of_the_last_who_waits(engine: Engine) -> None:
+    route = engine.route("/health")
+    route.result = None
+    engine.watch(both(ProbeSpec("/health")))
+    await engine.clock.advance(0.5)
+    assert route.outstanding == 1
+    await engine.clock.advance(1.0)
+    assert route.outstanding == 0
+    await engine.clock.advance(19.0)
+    assert len(route.asked) == 3
+
+
+async def test_a_fault_of_our_own_is_thrown_away_and_told(engine: Engine) -> None:
+    class Broken(MadeProber):
+        async def ask(self, limit_s: float) -> ProbeResult:
+            raise RuntimeError("a fault")
+
+    engine.routes["/health"] = Broken(engine.clock)
+    watch = engine.watch()
+    await engine.clock.advance(1.0)
+    found = liveness(watch, engine.clock.monotonic())
+    assert (found.streak, found.ok) == (0, False)
+    assert found.note == "unexpected RuntimeError: a fault"
+
+
 async def test_a_late_answer_is_in_time_for_the_patient_one_only(engine: Engine) -> None:
     engine.route("/health").takes_s = 3.0
     patient = ProbeSpec("/health", timeout_s=5.0)
