@@ -111,6 +111,12 @@ def test_new_requests_are_offered_for_five_seconds_at_most() -> None:
     assert offers == [0.5 * n for n in range(1, 11)]
 
 
+def test_offers_that_were_missed_are_not_made_up_for() -> None:
+    stopping = Stopping(StopRules(30), 0.0)
+    orders = [(at, stopping.step(at, RUNS)) for at in (0.5, 3.2, 3.21, 3.3, 3.44, 3.45, 3.96)]
+    assert [at for at, order in orders if order] == [0.5, 3.2, 3.45, 3.96]
+
+
 def test_a_restart_offers_none() -> None:
     assert not play(StopRules(30, offers=False), (0, RUNS), until=20).of("offer")
 

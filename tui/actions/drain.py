@@ -92,7 +92,10 @@ class Stopping:
             orders += self._wait(now, seen)
         if offering and self.state in ("draining", "settling"):
             orders.append("offer")
-            self._offer_at += self.rules.offer_every_s
+            # after a pause of ours those that were missed are not made up for in a burst
+            self._offer_at = (
+                max(self._offer_at, now - self.rules.offer_every_s / 2) + self.rules.offer_every_s
+            )
         return orders
 
     def _offers(self, now: float, seen: StopSeen) -> bool:

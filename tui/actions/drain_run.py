@@ -39,7 +39,7 @@ async def drain(session: Session) -> Stopping:
             f"only {in_flight} of {session.plan.traffic.requests} requests were in flight at the signal"
         )
     session.state("stopping")
-    act(session)
+    await act(session)
     session.state("draining")
     return await _watch(session)
 
@@ -56,7 +56,7 @@ async def _watch(session: Session) -> Stopping:
             if order == "offer":
                 session.requests.send("new", NEW_TOKENS, deadline_s=NEW_DEADLINE_S)
             elif order == "kill":
-                kill(session)
+                await kill(session)
             else:
                 close_silent(session, now)
         await session.pause()

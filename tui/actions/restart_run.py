@@ -59,7 +59,7 @@ class RestartTest:
             await session.confirm_alone()
             self._follow_log()
             session.state("stopping")
-            act(session)
+            await act(session)
             return await self._watch(former)
         finally:
             self._ticker.cancel()
@@ -170,7 +170,7 @@ class RestartTest:
                 elif order == "ask":
                     self._ask()
                 elif order == "kill":
-                    kill(session)
+                    await kill(session)
                 elif order == "close_silent":
                     close_silent(session, now)
             await session.pause()
