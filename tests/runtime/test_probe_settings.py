@@ -69,6 +69,12 @@ def test_the_engines_port_is_where_it_is_published(spec: ProbeSpec, url: str, po
     assert found.specs["liveness"].port == port
 
 
+def test_a_probe_is_taken_to_ask_for_an_engines_port_that_is_not_told() -> None:
+    manifest = ManifestProbes("f:1", "vllm", {"liveness": ProbeSpec("/m", port=8000)}, None)
+    found = in_force("vllm", EngineTarget("http://10.0.0.1:31000"), ProbeSettings(manifest=(manifest,)))
+    assert found.specs["liveness"].port == 0
+
+
 def test_a_healthcheck_is_asked_as_the_route_that_it_names() -> None:
     found = in_force("vllm", TARGET, ProbeSettings(), CHECK)
     assert found.specs == {

@@ -111,8 +111,11 @@ def _of_manifest(engine: EngineKind, target: EngineTarget, manifest: ManifestPro
 
 
 def _at_target(target: EngineTarget, spec: ProbeSpec, port: int | None) -> ProbeSpec:
-    """A port that is the engine's own in its container is that of the endpoint, wherever it is published."""
-    if spec.port and spec.port != port:
+    """A port that is the engine's own in its container is that of the endpoint, wherever it is published.
+
+    Where the manifest does not tell the engine's port, a probe of its container is taken to ask for it.
+    """
+    if spec.port and port is not None and spec.port != port:
         return spec
     secure = target.url.startswith("https:")
     if (spec.scheme == "https") == secure:
