@@ -15,7 +15,7 @@ from tests.demo.running import until, until_ready
 from tui.actions import runner
 from tui.actions.ancestry import stat_of
 from tui.actions.plan import HeldProcess, Plan, ReadinessProbe, Start, Stop, TestTarget, Traffic
-from tui.actions.runs import EventWriter, new_run
+from tui.actions.runs import EventWriter, RunFiles, new_run
 from tui.demo.spec import OWN_SIGTERM, EngineSpec
 from tui.demo.supervisor import RestartPolicy, Supervisor
 from tui.model.settings import EngineTarget
@@ -120,6 +120,7 @@ async def simulated(
 class Told:
     """What a test wrote of itself."""
 
+    files: RunFiles
     status: int
     events: list[dict[str, Any]]
     report: dict[str, Any]
@@ -142,12 +143,12 @@ class Told:
         return [r for r in self.report["requests"] if r["kind"] == kind]
 
 
-def told(status: int, events: Path) -> Told:
+def told(status: int, files: RunFiles) -> Told:
     """Read the event file of a test that has ended, and its report."""
-    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    lines = [json.loads(line) for line in files.events.read_text().splitlines()]
     done = lines[-1]
     report = json.loads(Path(done["report"]).read_text()) if done["report"] else {}
-    return Told(status, lines, report, done)
+    return Told(files, status, lines, report, done)
 
 
 def slack() -> float:
@@ -163,4 +164,4 @@ async def run(engine: Simulated, *, test: str = "drain", log: str = "", **change
     writer = EventWriter(files)
     status = await runner.run(files, plan, EngineTarget(engine.url, log=log), writer)
     writer.close()
-    return told(status, files.events)
+    return told(status, files)

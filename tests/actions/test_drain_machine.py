@@ -58,6 +58,14 @@ def test_gpu_memory_and_open_requests_are_waited_for(held: StopSeen) -> None:
     assert play(StopRules(30), (0, RUNS), (1.0, held), (3.0, GONE)).of("finish") == [3.0]
 
 
+def test_requests_may_finish_long_after_the_port_has_closed() -> None:
+    drains = StopSeen(exited=True, open=8)
+    assert play(StopRules(30), (0, RUNS), (0.5, drains), (22.0, GONE)).of("finish") == [22.0]
+    assert play(StopRules(30), (0, RUNS), (0.5, drains)).of("finish") == [30.0]
+    silent = play(StopRules(30), (0, RUNS), (0.5, StopSeen(exited=True, open=8, silent=8)), (30.1, GONE))
+    assert silent.of("close_silent") == [30.0] and silent.of("finish") == [30.1]
+
+
 def test_silent_requests_are_closed_when_the_grace_ends_and_not_before() -> None:
     played = play(StopRules(30), (0, SILENT), (30.1, IDLE), (31.0, GONE))
     assert played.of("close_silent") == [30.0]

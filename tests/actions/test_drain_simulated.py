@@ -18,7 +18,7 @@ from tests.support.waiting import until
 from tui.actions import drain_run, fill, report, session
 from tui.actions.audit import cut_off, log_path
 from tui.actions.drain import StopRules
-from tui.actions.plan import Traffic
+from tui.actions.plan import Start, Stop, Traffic
 from tui.actions.runs import reports_dir
 from tui.lint import measured
 
@@ -189,3 +189,30 @@ async def test_requests_of_others_or_a_recycled_pid_keep_the_test_from_beginning
     assert seen.status == 2 and seen.done["passed"] is None
     assert seen.done["reasons"] == ["others use it: 1 requests in flight beside ours"]
     assert seen.done["report"] is None
+
+
+async def test_a_stop_command_of_an_engine_whose_processes_are_not_known() -> None:
+    async with simulated(sigterm="drain-refused", decode_step_s=0.01) as engine:
+        pid = str(engine.pids["api"])
+        target = replace(engine.plan().target, kind="command", main=None, tree=())
+        stop = Stop("command", f"kill {pid}", ("/bin/sh", "-c", f"kill {pid}"))
+        start = Start("command", "true", ("/bin/sh", "-c", "echo begun"))
+        seen = await run(engine, target=target, stop=stop, start=start)
+        assert await until(lambda: "begun\n" in seen.files.engine_log.read_text(), 5)
+    assert seen.status == 0 and outcomes(seen) == [("finished", 200, "length")]
+    assert seen.report["exit"] == {"code": None, "signal": None, "after_s": None}
+    assert seen.report["leftovers"] is None and not seen.has("main_exit") and seen.has("port_closed")
+    assert seen.has("spawned") and seen.report["target"]["pid"] is None
+    assert seen.report["reasons"] == ["4/4 requests finished"]
+
+
+async def test_a_stop_command_that_does_not_stop_it() -> None:
+    async with simulated(decode_step_s=0.01) as engine:
+        target = replace(engine.plan().target, kind="command", main=None, tree=())
+        seen = await run(engine, target=target, stop=Stop("command", "true", ("/bin/true",)), grace_s=0.6)
+        gone = Stop("command", "x", ("/nonexistent/x",))
+        unable = await run(engine, target=target, stop=gone)
+    assert seen.status == 1
+    assert "its port was still open at the end of the grace period of 0.6 s" in seen.report["reasons"]
+    assert unable.done["reasons"] == ["/nonexistent/x cannot be run: No such file or directory"]
+    assert unable.status == 2

@@ -106,6 +106,13 @@ class Stopping:
 
     def _settle(self, now: float, seen: StopSeen) -> list[Order]:
         assert self.exited_at is not None
+        in_grace = now - self._action_at < self.rules.grace_s
+        if seen.open and (in_grace or seen.silent):
+            # a closed port alone, where the processes are not known, is no exit: requests may still finish
+            if in_grace:
+                return []
+            self.closed_at = self.closed_at or now
+            return ["close_silent"]
         quiet = not seen.others and not seen.open and not seen.gpu_held
         if quiet or now - self.exited_at >= self.rules.settle_s:
             self.state = "done"

@@ -60,6 +60,8 @@ def _stop(result: Result) -> list[str]:
         found.append(f"it did not exit within the grace period of {plan.grace_s:g} s and was killed")
     elif after is None and plan.target.main is not None:
         found.append(f"it did not exit within the grace period of {plan.grace_s:g} s")
+    elif after is None and result.gave_up:
+        found.append(f"its port was still open at the end of the grace period of {plan.grace_s:g} s")
     elif after is not None and after > plan.grace_s:
         found.append(f"it exited {after:.1f} s after the signal; the grace period is {plan.grace_s:g} s")
     if result.closed_at is not None and after is not None and after >= result.closed_at - result.action_at:
