@@ -2,12 +2,28 @@ from __future__ import annotations
 
 import unicodedata
 
+import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.ui.lines import Line, Span, beside, cut, fit, flow, left, narrow, plain, right, to_ascii, width, wrap
+from tui.ui.glyphs import glyphs
+from tui.ui.lines import (
+    Line,
+    Span,
+    beside,
+    cut,
+    fit,
+    flow,
+    left,
+    narrow,
+    plain,
+    right,
+    to_ascii,
+    width,
+    wrap,
+)
 
 
 def line(*texts: str) -> Line:
@@ -20,23 +36,59 @@ def line(*texts: str) -> Line:
         ("llama-70b", "llama-70b"),
         ("\x1b[31mred\x1b[0m", "red"),
         ("[red]x[/x]", "[red]x[/x]"),
-        ("日本", "??"),
+        ("日本語 モデル", "日本語 モデル"),
+        ("한국어", "한국어"),
         ("a\u0301b", "áb"),  # composes to one character
-        ("x\u0336y", "xy"),  # a mark without a composed form
-        ("ok\u2705\ufe0f", "ok?"),
+        ("x\u0336y", "x\u0336y"),  # a mark without a composed form stays on its letter
+        ("日\u0336!", "日\u0336!"),
+        ("x" + 9 * "\u0336" + "y", "x\u0336\u0336y"),
+        ("\u0301x", "x"),
+        ("ok \u2705", "ok \u2705"),
+        ("\U0001f680 fast", "\U0001f680 fast"),
+        ("ok\u2705\ufe0f", "ok?"),  # terminals differ on what is composed
+        ("\U0001f44d\U0001f3fd", "?"),
+        ("1\ufe0f\u20e3", "?"),
+        ("\U0001f1e9\U0001f1ea", "??"),
+        ("\u0928\u092e", "??"),
         ("Größe ≥ 3", "Größe ≥ 3"),
         ("\u202eevil", "evil"),
+        ("\ue000\ue001", ""),
     ],
 )
-def test_text_from_outside_is_reduced_to_one_cell_characters(text: str, shown: str) -> None:
-    assert narrow(text) == shown
+def test_text_from_outside_is_shown_where_every_terminal_agrees_on_its_width(text: str, shown: str) -> None:
+    assert glyphs(narrow(text)) == shown
 
 
-@given(st.text())
-def test_narrow_text_is_as_wide_as_it_is_long(text: str) -> None:
-    shown = narrow(text)
-    assert cell_len(shown) == len(shown)
-    assert not any(unicodedata.category(c).startswith("C") for c in shown)
+def columns(text: str) -> int:
+    """Where a terminal's cursor stands behind a text."""
+    screen = pyte.Screen(2000, 1)
+    pyte.Stream(screen).feed(text)
+    return int(screen.cursor.x)
+
+
+WORLD = st.text(
+    st.one_of(
+        st.characters(), st.sampled_from("日本한カ\u2705\U0001f680\ufe0f\u200d\U0001f3fdx\u0336\u0301 …")
+    )
+)
+
+
+@given(WORLD, st.integers(0, 12), st.integers(0, 12))
+def test_a_text_is_as_wide_as_it_is_long_however_it_is_cut(text: str, start: int, end: int) -> None:
+    whole = narrow(text)
+    for part in (whole, whole[start:], whole[:end], cut(whole, end), whole[:end] + "…" + whole[start:]):
+        shown = glyphs(part)
+        assert cell_len(shown) == len(part)
+        assert columns(shown) == len(part)
+        assert not any(unicodedata.category(c).startswith("C") for c in shown)
+
+
+def test_half_a_wide_character_is_a_blank() -> None:
+    name = narrow("日本")
+    assert glyphs(name[:3]) == "日 "
+    assert glyphs(name[1:]) == " 本"
+    assert glyphs(cut(name, 2)) == " …"
+    assert plain(to_ascii(line(name))) == "????"
 
 
 @given(st.lists(st.text("abc ", max_size=9), max_size=6), st.integers(0, 40))

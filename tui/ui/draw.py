@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.ui.frame import framed
+from tui.ui.glyphs import glyphs
 from tui.ui.layout import Needs, arrange
 from tui.ui.lines import Line, Span, fit, plain, to_ascii
 from tui.ui.panes import engines, footer, gpus, header, help, host, probes, verdict, why  # noqa: A004
@@ -101,5 +102,6 @@ def as_text(view: View, width: int, height: int, *, ascii_only: bool = False) ->
     for name, box in layout.boxes.items():
         for index, line in enumerate(panes[name]):
             y = box.y + index
-            rows[y] = rows[y][: box.x] + plain(line) + rows[y][box.x + box.width :]
-    return "\n".join(rows)
+            text = "".join(span.text for span in line)
+            rows[y] = rows[y][: box.x] + text + rows[y][box.x + box.width :]
+    return "\n".join(glyphs(row) for row in rows)

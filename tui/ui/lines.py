@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import unicodedata
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tui.model.text import clean
+from tui.ui.glyphs import glyphs, to_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ not forget, ``stale`` a figure that has aged.
 
 
 class Span(NamedTuple):
-    """A piece of one line. Every character is one cell wide."""
+    """A piece of one line. Every character is one cell, as ``narrow`` makes them."""
 
     text: str
     role: Role = "text"
@@ -36,39 +36,26 @@ class Span(NamedTuple):
 Line = tuple[Span, ...]
 
 ELLIPSIS = "…"
-_ONE_CELL = (
-    (0x20, 0x7E), (0xA1, 0xAC), (0xAE, 0x2FF), (0x370, 0x482), (0x48A, 0x52F), (0x1E00, 0x1FFF),
-    (0x2010, 0x2027), (0x2030, 0x205E), (0x2190, 0x21FF), (0x2200, 0x22FF), (0x2500, 0x259F),
-)  # fmt: skip
-"""Ranges in which every terminal agrees on the width; all else differs somewhere (emoji, CJK, marks)."""
 
 
 @functools.lru_cache(maxsize=4096)
 def narrow(text: str, limit: int = 400) -> str:
-    """Text from outside as characters known to be one cell wide; any other becomes ``?``.
+    """Text from outside in which a character is a cell, for ``glyphs`` to make a terminal's text of.
 
     Args:
         text: anything.
-        limit: the most characters to return.
+        limit: the most cells to return.
     """
     text = clean(text, limit)
     if text.isascii():
         return text
-    return "".join(
-        c if _is_narrow(c) else "?"
-        for c in unicodedata.normalize("NFC", text)
-        if not unicodedata.category(c).startswith("M")
-    )
-
-
-def _is_narrow(character: str) -> bool:
-    code = ord(character)
-    return any(low <= code <= high for low, high in _ONE_CELL)
+    cells = to_cells(text)
+    return "".join([*cells[: limit - 1], ELLIPSIS] if len(cells) > limit else cells)
 
 
 def plain(line: Line) -> str:
-    """The text of a line without its roles."""
-    return "".join(span.text for span in line)
+    """The text of a line without its roles, as a terminal shows it."""
+    return "".join(glyphs(span.text) for span in line)
 
 
 def width(line: Iterable[Span]) -> int:
@@ -167,6 +154,13 @@ def wrap(text: str, size: int, rows: int = 1000) -> list[str]:
     if len(lines) > rows:
         lines = [*lines[: rows - 1], " ".join(lines[rows - 1 :])]
     return [cut(line, size) for line in lines]
+
+
+def folded(text: str, size: int) -> list[str]:
+    """Words on lines of at most ``size`` cells with nothing cut off: a longer word goes on below."""
+    size = max(1, size)
+    words = [word[at : at + size] for word in text.split(" ") for at in range(0, max(1, len(word)), size)]
+    return wrap(" ".join(words), size)
 
 
 _ASCII = str.maketrans(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
+from tui.ui.glyphs import glyphs
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -43,7 +45,7 @@ class Pen:
             same += 1
         looks, put = self._looks, self._driver.put
         for span in now[same:]:
-            put(y, x, span[0], looks[span[1]])
+            put(y, x, glyphs(span[0]), looks[span[1]])
             x += len(span[0])
 
     def lift(self) -> None:

@@ -125,8 +125,8 @@ def model_name(engine: EngineView) -> str:
     reading = engine.known or engine.engine.reading
     if reading is None or not reading.model:
         return ""
-    name = narrow(reading.model)
-    return name.rstrip("/").rsplit("/", 1)[-1] if _PATH.fullmatch(name) else name
+    name = reading.model
+    return narrow(name.rstrip("/").rsplit("/", 1)[-1] if _PATH.fullmatch(name) else name)
 
 
 def scope_name(scope: str, snapshot: HostSnapshot) -> str:

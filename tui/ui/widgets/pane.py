@@ -10,6 +10,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.ui.glyphs import glyphs
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -105,12 +107,12 @@ class Pane(Widget):
         text, role = "", None
         for span in line:
             if span.role != role and text:
-                segments.append(Segment(text, styles[role]))  # type: ignore[index]
+                segments.append(Segment(glyphs(text), styles[role]))  # type: ignore[index]
                 text = ""
             text += span.text
             role = span.role
         if text:
-            segments.append(Segment(text, styles[role]))  # type: ignore[index]
+            segments.append(Segment(glyphs(text), styles[role]))  # type: ignore[index]
         return Strip(segments, sum(len(span.text) for span in line))
 
     def render_lines(self, crop: Region) -> list[Strip]:
