@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.verdict import made
+from tui.model.engine_host import EngineHostReading
 from tui.model.history import History
 from tui.model.readings import EngineReading, GpuReading, HostReading
 from tui.model.settings import ProbeSettings, Slo, Thresholds
@@ -53,6 +54,7 @@ def test_every_verdict_has_a_rank_and_fits_the_headline() -> None:
 def test_declared_inputs_exist() -> None:
     owners = {
         "engine": EngineReading, "gpus": GpuReading, "host": HostReading, "trends": Trends, "processes": Processes,
+        "own": EngineHostReading,
     }  # fmt: skip
     for rule in RULES:
         for name in rule.inputs:

@@ -59,6 +59,9 @@ class DemoMonitor(Monitor):
             gpus=lambda: SimulatedGpus(supervisor),
             host=lambda: SimulatedHost(supervisor),
             simulated=True,
+            death=None,  # its end would be looked for among those of this host's units and containers
+            stop_mark=None,
+            own=None,  # its real threads would stand beside the simulated host's
         )
         config = replace(config, discovery=DiscoverySettings(enabled=False))
         super().__init__(config, (), sources, SystemClock())

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tui.model.readings import Missing, ProcessRole
 
+ROLE_WORDS: dict[ProcessRole, str] = {
+    "api_server": "API server", "launcher": "launcher", "engine_core": "engine core", "worker": "worker",
+    "scheduler": "scheduler", "detokenizer": "detokenizer", "tokenizer": "tokenizer",
+    "coordinator": "coordinator", "backend": "backend", "other": "helper",
+}  # fmt: skip
+"""What a process or thread does, for a person."""
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadUse:

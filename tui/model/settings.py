@@ -68,8 +68,18 @@ class Thresholds:
     disk_read_mb_s: float = 1000.0
     """A disk that is busy below this rate while weights load is a slow one."""
     ctx_switches_per_core_s: float = 2500.0
+    throttled_ratio: float = 0.25
+    """Periods in which the engine's control group ran out of its CPU quota, of those in which it ran."""
+    run_wait_pct: float = 30.0
+    """Of the time in which an engine's threads want a core, the share in which they have none."""
+    futex_ratio: float = 0.4
+    """Of the looks at an engine's restless threads, those that found one waiting for a lock."""
     net_mb_s: float = 100.0
     """Traffic from here up is more than prompts and tokens: tensors or weights are on the wire."""
+    net_util_pct: float = 85.0
+    """An interface or adapter this near to its speed is full."""
+    backlog: float = 16.0
+    """Connections that the kernel has made and the server does not accept."""
     prefix_hit_ratio: float = 0.3
     """A prefix cache that is meant to work hits at least this often."""
     stalled_s: float = 5.0

@@ -7,9 +7,11 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
+from tui.model.engine_host import ROLE_WORDS
 from tui.model.units import count, number, seconds
 from tui.model.verdicts import Evidence
 from tui.verdict.gpu_signals import power_ratio, used_ratio
+from tui.verdict.signals import BUSY_POLLERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-def _line(
+def line(
     make: Callable[Concatenate[Signals, P], Evidence | None],
 ) -> Callable[Concatenate[Signals, P], Evidence | None]:
     """Lines are made only for the outcomes that are shown: ranking them all needs none.
@@ -55,7 +57,7 @@ def _true(found: Evidence) -> Evidence:
 # ---------------------------------------------------------------------------------------- engine
 
 
-@_line
+@line
 def running(s: Signals) -> Evidence | None:
     """Running requests, against the seats where those are known."""
     if s.running is None:
@@ -66,7 +68,7 @@ def running(s: Signals) -> Evidence | None:
     return Evidence("running", s.running, "", ">=", s.seats, f"{text} of {count(s.seats)} seats")
 
 
-@_line
+@line
 def waiting(s: Signals) -> Evidence | None:
     """Waiting requests and where they are heading."""
     if s.waiting is None:
@@ -78,7 +80,7 @@ def waiting(s: Signals) -> Evidence | None:
     return Evidence("waiting", s.waiting, "", ">", 0.0, f"waiting {count(s.waiting)}{trend}")
 
 
-@_line
+@line
 def kv(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     """KV cache usage of the worst rank against a limit."""
     if s.kv is None:
@@ -86,7 +88,7 @@ def kv(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     return Evidence("kv_usage", s.kv, "", comparison, limit, f"kv {s.kv:.2f} (limit {limit:.2f})")
 
 
-@_line
+@line
 def preempting(s: Signals) -> Evidence | None:
     """Preemptions, retractions or pauses a second."""
     rate = s.preempting
@@ -96,14 +98,14 @@ def preempting(s: Signals) -> Evidence | None:
     return Evidence("preemptions_per_s", rate, "1/s", ">", 0.0, text)
 
 
-@_line
+@line
 def preempted(s: Signals) -> Evidence | None:
     """Requests that are out of their seats now."""
     out = s.engine.preempted if s.engine else None
     return Evidence("preempted", out, "", ">", 0.0, f"{count(out)} preempted") if out else None
 
 
-@_line
+@line
 def paused(s: Signals) -> Evidence | None:
     """That the engine takes no work on because somebody said so."""
     if not s.paused:
@@ -112,7 +114,7 @@ def paused(s: Signals) -> Evidence | None:
     return Evidence(word, "true", text=f"{word}: it takes no work on until told to")
 
 
-@_line
+@line
 def requests(s: Signals) -> Evidence | None:
     """Requests that end, a second, of an engine that counts no tokens."""
     rate = s.engine.req_s if s.engine else None
@@ -121,7 +123,7 @@ def requests(s: Signals) -> Evidence | None:
     return Evidence("req_s", rate, "1/s", text=f"{number(rate)} req/s")
 
 
-@_line
+@line
 def latency(s: Signals, name: LatencyName) -> Evidence | None:
     """One latency against its target."""
     known = s.latency.get(name)
@@ -133,7 +135,7 @@ def latency(s: Signals, name: LatencyName) -> Evidence | None:
     return Evidence(f"{name}_p95_s", value, "s", comparison, target, text)
 
 
-@_line
+@line
 def worst_latency(s: Signals) -> Evidence | None:
     """The latency that is furthest beyond (or nearest to) its target."""
     if not s.latency:
@@ -141,7 +143,7 @@ def worst_latency(s: Signals) -> Evidence | None:
     return latency(s, max(s.latency, key=lambda name: s.latency[name][0] / s.latency[name][1]))
 
 
-@_line
+@line
 def tokens(s: Signals) -> Evidence | None:
     """Generated tokens a second."""
     rate = s.engine.gen_tok_s if s.engine else None
@@ -150,7 +152,7 @@ def tokens(s: Signals) -> Evidence | None:
     return Evidence("gen_tok_s", rate, "tok/s", text=f"{count(rate)} tok/s generated")
 
 
-@_line
+@line
 def prompt_tokens(s: Signals) -> Evidence | None:
     """Prompt tokens a second."""
     rate = s.engine.prompt_tok_s if s.engine else None
@@ -159,7 +161,7 @@ def prompt_tokens(s: Signals) -> Evidence | None:
     return Evidence("prompt_tok_s", rate, "tok/s", text=f"{count(rate)} tok/s prompt")
 
 
-@_line
+@line
 def stalled(s: Signals) -> Evidence | None:
     """For how long no step was made while there was work."""
     if s.stalled_s is None:
@@ -169,7 +171,7 @@ def stalled(s: Signals) -> Evidence | None:
     return Evidence("stalled_s", s.stalled_s, "s", ">=", s.stall_limit_s, text)
 
 
-@_line
+@line
 def errors(s: Signals) -> Evidence | None:
     """The share of requests that fail."""
     if s.errors is None:
@@ -179,7 +181,7 @@ def errors(s: Signals) -> Evidence | None:
     return Evidence("error_ratio", s.errors, "", comparison, limit, f"errors {100 * s.errors:.0f} %")
 
 
-@_line
+@line
 def hits(s: Signals) -> Evidence | None:
     """The prefix cache's hit ratio, against its own usual one where that is known."""
     ratio = s.engine.prefix_hit_ratio if s.engine else None
@@ -197,7 +199,7 @@ def hits(s: Signals) -> Evidence | None:
 # ---------------------------------------------------------------------------------------- probes
 
 
-@_line
+@line
 def probe(s: Signals, kind: ProbeKind) -> Evidence | None:
     """What a probe answered, and after how long."""
     found = s.probe(kind)
@@ -212,14 +214,14 @@ def probes(s: Signals) -> tuple[Evidence | None, ...]:
     return tuple(probe(s, kind) for kind in s.answers)
 
 
-@_line
+@line
 def phase(s: Signals) -> Evidence | None:
     """What the supervisor believes."""
     known = s.picture.phase
     return Evidence("phase", known, text=f"phase {known}") if known else None
 
 
-@_line
+@line
 def held(s: Signals) -> Evidence | None:
     """For how long the picture has been like this."""
     if s.picture.held_s is None:
@@ -230,7 +232,7 @@ def held(s: Signals) -> Evidence | None:
 # ---------------------------------------------------------------------------------------- GPUs
 
 
-@_line
+@line
 def sm(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     """GPU utilisation of the busiest device."""
     busiest = s.gpus.sm_max
@@ -239,7 +241,7 @@ def sm(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     return Evidence("sm_pct", busiest, "%", comparison, limit, f"SM {number(busiest)} %")
 
 
-@_line
+@line
 def mem_ctrl(s: Signals) -> Evidence | None:
     """Memory controller utilisation of the busiest device."""
     busiest = s.gpus.mem_ctrl_max
@@ -248,7 +250,7 @@ def mem_ctrl(s: Signals) -> Evidence | None:
     return Evidence("mem_ctrl_pct", busiest, "%", text=f"memory controller {number(busiest)} %")
 
 
-@_line
+@line
 def power(s: Signals) -> Evidence | None:
     """Power of the device that is nearest to its limit."""
     ratio = s.gpus.power_ratio_max
@@ -259,7 +261,7 @@ def power(s: Signals) -> Evidence | None:
     return Evidence("power_ratio", round(ratio, 3), "", "", s.thresholds.power_high_ratio, text)
 
 
-@_line
+@line
 def clock(s: Signals) -> Evidence | None:
     """SM clock of the slowest device over its maximum."""
     ratio = s.gpus.clock_ratio_min
@@ -272,7 +274,9 @@ def clock(s: Signals) -> Evidence | None:
 def throttle(t: Throttled, limit: float) -> tuple[Evidence | None, ...]:
     """Reasons and effect of one device's throttling."""
     gpu = t.gpu
-    names = ", ".join(t.reasons) if t.reasons else "none reported"
+    shares = dict(gpu.throttle_share or ())
+    lasting = {r: f" ({100 * shares[r]:.0f} % of the last minute)" for r in t.reasons if r in shares}
+    names = ", ".join(r + lasting.get(r, "") for r in t.reasons) if t.reasons else "none reported"
     reasons = Evidence("throttle", names, text=f"GPU {gpu.index} throttled: {names}")
     if t.clock_ratio is None:
         return (reasons,)
@@ -280,7 +284,7 @@ def throttle(t: Throttled, limit: float) -> tuple[Evidence | None, ...]:
     return reasons, Evidence("clock_ratio", round(t.clock_ratio, 3), "", "<", limit, text)
 
 
-@_line
+@line
 def temperature(s: Signals) -> Evidence | None:
     """The hottest device, if it is hot."""
     gpu, limit = s.gpus.hottest, s.thresholds.temp_high_c
@@ -289,7 +293,7 @@ def temperature(s: Signals) -> Evidence | None:
     return Evidence("temp_c", gpu.temp_c, "C", ">=", limit, f"GPU {gpu.index} {number(gpu.temp_c)} °C")
 
 
-@_line
+@line
 def gpu_free(s: Signals) -> Evidence | None:
     """Free memory of the fullest device."""
     free, limit = s.gpus.free_mib_min, s.thresholds.gpu_mem_free_mib
@@ -299,7 +303,7 @@ def gpu_free(s: Signals) -> Evidence | None:
     return Evidence("gpu_mem_free_mib", free, "MiB", comparison, limit, f"GPU memory free {number(free)} MiB")
 
 
-@_line
+@line
 def gpu_used(s: Signals) -> Evidence | None:
     """Memory in use on the fullest device."""
     used = s.gpus.used_mib_max
@@ -323,7 +327,7 @@ def device(gpu: GpuReading) -> Evidence:
     )
 
 
-@_line
+@line
 def memory_released(s: Signals) -> Evidence | None:
     """Whether the devices still hold a model; nothing where the model may be another engine's."""
     if not s.picture.gpus_ours:
@@ -339,7 +343,7 @@ def memory_released(s: Signals) -> Evidence | None:
 # ---------------------------------------------------------------------------------------- host
 
 
-@_line
+@line
 def host(s: Signals, signal: str, unit: str, limit: float | None, name: str) -> Evidence | None:
     """One figure of the host reading by its field name."""
     value: float | None = getattr(s.host, signal, None) if s.host else None
@@ -350,13 +354,18 @@ def host(s: Signals, signal: str, unit: str, limit: float | None, name: str) -> 
     return Evidence(signal, value, unit, comparison, limit, shown)
 
 
-@_line
+@line
 def thread(s: Signals) -> Evidence | None:
-    """The busiest thread, by name where it is known."""
+    """The engine's own thread that matters, with what it does; else the host's busiest."""
+    limit = s.thresholds.thread_busy_pct
+    own = s.own.thread(limit, BUSY_POLLERS)
+    if own is not None:
+        name = f" {own.name}" if own.name else ""
+        text = f"thread {number(own.cpu_pct)} % ({ROLE_WORDS[own.role]}{name})"
+        return Evidence("busiest_thread_cpu_pct", own.cpu_pct, "%", ">=", limit, text)
     value = s.host.busiest_thread_cpu_pct if s.host else None
     if value is None or s.host is None:
         return None
-    limit = s.thresholds.thread_busy_pct
     name = f" ({s.host.busiest_thread})" if s.host.busiest_thread else ""
     comparison = ">=" if value >= limit else "<"
     return Evidence(

@@ -9,6 +9,7 @@ from tui.model.text import clean
 from tui.model.units import gib, number, seconds
 from tui.model.urls import short_name
 from tui.model.verdicts import CALM, LEVELS, Finding
+from tui.verdict import own_findings
 from tui.verdict.gpu_signals import OURS_TO_FIX, clock_ratio
 
 if TYPE_CHECKING:
@@ -115,14 +116,7 @@ def _devices(snapshot: HostSnapshot) -> Iterator[Finding]:
             yield Finding(
                 "gpu-remap", "warning", "host", f"GPU {gpu.index} has a row remap pending: reset it when idle"
             )
-        narrow = (
-            gpu.pcie_width is not None
-            and gpu.pcie_width_max is not None
-            and gpu.pcie_width < gpu.pcie_width_max
-        )
-        if narrow:
-            text = f"GPU {gpu.index} PCIe link x{gpu.pcie_width} of x{gpu.pcie_width_max}"
-            yield Finding("gpu-pcie-width", "warning", "host", text)
+        yield from own_findings.of_link(gpu)
 
 
 def _host(snapshot: HostSnapshot, thresholds: Thresholds) -> Iterator[Finding]:
@@ -134,6 +128,7 @@ def _host(snapshot: HostSnapshot, thresholds: Thresholds) -> Iterator[Finding]:
         yield Finding("host-memory", "warning", "host", text)
     if host.psi_mem is not None and host.psi_mem >= thresholds.psi_io:
         yield Finding("memory-pressure", "warning", "host", f"memory pressure {number(host.psi_mem)} %")
+    yield from own_findings.of_swap(host)
 
 
 def _orphans(snapshot: HostSnapshot) -> Iterator[Finding]:
@@ -164,6 +159,8 @@ def _engine(view: EngineView, assessment: Assessment, thresholds: Thresholds) ->
     if picture.processes is not None and picture.processes.orphans:
         pids = ", ".join(map(str, picture.processes.orphans[:6]))
         yield Finding("orphans", "error", scope, f"engine processes without a server: pid {pids}")
+    if picture.own is not None:
+        yield from own_findings.of_engine(scope, picture.own, verdict, thresholds)
     if engine is None:
         if picture.engine_reason == "stats_off":
             yield Finding(

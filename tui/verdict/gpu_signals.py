@@ -54,6 +54,20 @@ class GpuSignals:
     used_mib_max: float | None = None
     """Over all devices, loaded or not: None only where no device tells."""
     hottest: GpuReading | None = None
+    active_max: float | None = None
+    """0-1: share of the SMs that were busy, by the profiling counters, where a card has them."""
+    tensor_max: float | None = None
+    dram_max: float | None = None
+    slow_links: tuple[GpuReading, ...] = ()
+    """Devices at work over a PCIe link that is narrower or older than it could be."""
+    pcie_ratio_max: float | None = None
+    """Traffic of the busiest PCIe link in one direction over what the link carries."""
+
+    @property
+    def resident_only(self) -> bool:
+        """Kernels are there and hardly use an SM or the memory: they wait."""
+        known = self.active_max is not None and self.dram_max is not None
+        return known and (self.active_max or 0.0) < _WAITING_ACTIVE and (self.dram_max or 0.0) < _WAITING_DRAM
 
     def throttled(self, thresholds: Thresholds) -> tuple[Throttled, ...]:
         """Devices under load with a reason to throttle, or far below their siblings, worst first."""
@@ -93,7 +107,17 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
         used_ratio_max=max((v for g in readable if (v := used_ratio(g)) is not None), default=None),
         used_mib_max=max((v for g in readable if (v := g.mem_used_mib) is not None), default=None),
         hottest=max((g for g in loaded if g.temp_c is not None), key=lambda g: g.temp_c or 0.0, default=None),
+        active_max=_max([g.gpm_sm_active for g in loaded]),
+        tensor_max=_max([g.gpm_tensor_active for g in loaded]),
+        dram_max=_max([g.gpm_dram_active for g in loaded]),
+        slow_links=tuple(g for g in loaded if slow_link(g)),
+        pcie_ratio_max=_max([_pcie_ratio(g) for g in loaded]),
     )
+
+
+def _max(values: list[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return max(known) if known else None
 
 
 def used_ratio(gpu: GpuReading) -> float | None:
@@ -118,6 +142,27 @@ def free_mib(gpu: GpuReading) -> float | None:
     return gpu.mem_total_mib - gpu.mem_used_mib - (gpu.mem_reserved_mib or 0.0)
 
 
+def slow_link(gpu: GpuReading) -> bool:
+    """A PCIe link below its maximum; by its generation only under load, for it steps down when idle."""
+    width, width_max, gen, gen_max = gpu.pcie_width, gpu.pcie_width_max, gpu.pcie_gen, gpu.pcie_gen_max
+    narrow = width is not None and width_max is not None and width < width_max
+    old = gen is not None and gen_max is not None and gen < gen_max
+    return narrow or (old and (gpu.sm_pct or 0.0) >= _LOAD_SM_PCT)
+
+
+_LANE_MB_S = {1: 250.0, 2: 500.0, 3: 985.0, 4: 1969.0, 5: 3938.0, 6: 7563.0}
+"""What a PCIe lane carries in one direction, by generation."""
+_WAITING_ACTIVE = 0.25
+"""A collective that waits occupies a few SMs; NCCL takes up to 32 of 132."""
+_WAITING_DRAM = 0.05
+
+
+def _pcie_ratio(gpu: GpuReading) -> float | None:
+    rates = [v for v in (gpu.pcie_rx_mb_s, gpu.pcie_tx_mb_s) if v is not None]
+    lane = _LANE_MB_S.get(gpu.pcie_gen or 0)
+    return None if not rates or lane is None else _ratio(max(rates), lane * (gpu.pcie_width or 0))
+
+
 def _ratio(value: float | None, whole: float | None) -> float | None:
     return None if value is None or not whole else value / whole
 
@@ -127,6 +172,7 @@ _CAPS = frozenset(("sw_power_cap", "applications_clocks", "sync_boost"))
 _STUCK_CLOCK_RATIO = 0.6
 """Boost tables and power-limited cards work at 0.7 of their maximum without any fault."""
 _LOAD_SM_PCT = 50.0
+_LASTING_SHARE = 0.5
 
 
 def _throttled(gpu: GpuReading, all_: GpuSignals, thresholds: Thresholds) -> Throttled | None:
@@ -134,6 +180,10 @@ def _throttled(gpu: GpuReading, all_: GpuSignals, thresholds: Thresholds) -> Thr
         return None  # an idle card clocks down, and that is no fault
     ratio = clock_ratio(gpu)
     reasons = tuple(r for r in gpu.throttle or () if r not in _HARMLESS)
+    if not reasons and ratio is not None:
+        # reasons flicker: one that held for most of the last minute explains a clock that is low now
+        lasting = (r for r, share in gpu.throttle_share or () if share >= _LASTING_SHARE)
+        reasons = tuple(r for r in lasting if r not in _HARMLESS)
     hard = any(r not in _CAPS for r in reasons)
     if ratio is None:
         return Throttled(gpu, reasons, None, hard) if hard else None

@@ -106,6 +106,7 @@ def _picture(
         silent_s=silent if failed else None,
         seats=_seats(view),
         args={**view.defaults, **view.args},
+        own=view.own.reading if view.own.status.ok else None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tui.model.engine_host import EngineHostReading
     from tui.model.readings import (
         EngineKind,
         EngineReading,
@@ -95,3 +96,5 @@ class Picture:
     """The engine's own limit of running requests, from its figures or its command line."""
     args: Mapping[str, str] = field(default_factory=dict)
     """Command-line options by long name without dashes, for advice."""
+    own: EngineHostReading | None = None
+    """What the kernel says of its processes; None where they are not of this host, or not seen yet."""

@@ -24,7 +24,7 @@ HOLDS_MODEL_RATIO = 0.1
 def start_signs(s: Signals) -> list[str]:
     """Signs that a start makes progress: bytes from disk or network, compilers, work on the device."""
     host, found = s.host, []
-    if (s.disk_mb_s or 0.0) >= BUSY_MB_S:
+    if max(s.disk_mb_s or 0.0, s.own.reads_mb_s() or 0.0) >= BUSY_MB_S:
         found.append("disk")
     if (s.net_mb_s or 0.0) >= BUSY_MB_S:
         found.append("network")

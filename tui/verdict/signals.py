@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tui.verdict.gpu_signals import GpuSignals, gpu_signals
+from tui.verdict.own_signals import OwnSignals
 
 if TYPE_CHECKING:
     from tui.model.readings import EngineReading, ProbeKind, ProbeReading, ProcessRole
@@ -72,6 +73,7 @@ class Signals:
         self.gpus: GpuSignals = gpu_signals(picture.gpus) if picture.gpus else GpuSignals()
         self.host = picture.host
         self.engine = picture.engine
+        self.own = OwnSignals(picture.own, thresholds)
         self.explaining = False
         """Rules give their evidence; without it they only decide, at a third of the cost."""
         self._probes(picture)
@@ -157,6 +159,11 @@ class Signals:
             self.thread_elsewhere = pid not in processes.pids
         elif pid is not None and pid in self.picture.others_pids:
             self.thread_elsewhere = True
+        own = self.own.thread(limits.thread_busy_pct, BUSY_POLLERS)
+        if own is not None:
+            # the host knows one busiest thread only: a spinning core hides a server that is just as full
+            self.thread, self.thread_role, self.thread_elsewhere = own.cpu_pct, own.role, False
+            self.thread_full = own.cpu_pct >= limits.thread_busy_pct
         polls = self.thread_elsewhere or self.thread_role in BUSY_POLLERS
         self.front_full = self.thread_full and not polls
         """A full thread that is a limit by itself, as far as its role is known."""
@@ -271,6 +278,7 @@ class Signals:
             (gpus.sm_max or 0.0) >= limits.sm_high_pct
             and (gpus.power_ratio_max or 0.0) >= 0.6
             and (gpus.mem_ctrl_max is None or gpus.mem_ctrl_max >= 4 * limits.mem_ctrl_low_pct)
+            and not gpus.resident_only
         )
 
     def gpu_spinning(self) -> bool:
@@ -278,8 +286,8 @@ class Signals:
         gpus, limits = self.gpus, self.thresholds
         return (
             (gpus.sm_max or 0.0) >= limits.sm_high_pct
-            and gpus.mem_ctrl_max is not None
-            and gpus.mem_ctrl_max < limits.mem_ctrl_low_pct
+            and (gpus.mem_ctrl_max is not None or gpus.resident_only)
+            and (gpus.mem_ctrl_max or 0.0) < limits.mem_ctrl_low_pct
         )
 
     def switches_high(self) -> bool:

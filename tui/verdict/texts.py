@@ -137,6 +137,7 @@ TEXTS: dict[VerdictName, Texts] = {
         "Reads are what everything waits for.",
         (
             "copy the model to local NVMe; read it sequentially once to fill the page cache",
+            "a model on a network share: keep a copy on each host, or mount it with more connections",
             "use a streaming loader, or more reader threads",
             "do not restart it: the next load reads everything again",
         ),
@@ -162,7 +163,7 @@ TEXTS: dict[VerdictName, Texts] = {
     ),
     "cpu": Texts(
         "CPU BOUND",
-        "A thread or the CPU quota is full and the GPU waits for it.",
+        "A thread or the CPU quota is full, or threads wait for a core, and the GPU waits for them.",
         ("raise the CPU quota; set OMP_NUM_THREADS; keep other work off these cores",),
         {
             "vllm": ("more front processes: --api-server-count; fewer or shorter prompts for the tokenizer",),
@@ -176,6 +177,7 @@ TEXTS: dict[VerdictName, Texts] = {
         "Clients wait or fail although this engine has room, or one rank gets all the load.",
         (
             "look before the engine: router policy, connection pools, idle timeouts, request limits",
+            "connections that wait to be accepted: a longer backlog hides it; fewer connections, kept open",
             "restarting the engine changes nothing",
         ),
     ),

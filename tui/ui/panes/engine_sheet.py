@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tui.model.places import Place
 from tui.model.units import gib, number, seconds
 from tui.ui.lines import Line, Span, cut, narrow
+from tui.ui.panes.own_sheet import own_facts
+from tui.verdict.death import exit_text
 
 if TYPE_CHECKING:
     from tui.model.snapshot import EngineView
@@ -34,8 +36,12 @@ def about(engine: EngineView, size: int) -> list[Line]:
         ("by default", assumed),
         ("access", access),
         ("runs in", _place(engine)),
+        ("stops", [engine.stopping] if engine.stopping else []),
+        ("last end", _end(engine)),
+        *((line_of, [line]) for line_of, line in _end_lines(engine)),
         ("a GPU has", _arithmetic(engine)),
         ("of GPU", _shares(engine)),
+        *own_facts(engine.own.reading if engine.own.status.ok else None),
     )
     return [labelled(label, texts, size) for label, texts in facts if texts]
 
@@ -60,6 +66,25 @@ def _place(engine: EngineView) -> list[str]:
         elif status.reason:
             found.append(f"systemctl: {narrow(status.detail or status.reason)}")
     return found
+
+
+def _end(engine: EngineView) -> list[str]:
+    death = engine.death.reading
+    if death is None:
+        return []
+    found = [text] if (text := exit_text(death, None)) is not None else []
+    return found + [f"{gap.field} not known: {narrow(gap.why)}" for gap in death.missing]
+
+
+def _end_lines(engine: EngineView) -> list[tuple[str, str]]:
+    """What kernel and log say of its end, a line each."""
+    death = engine.death.reading
+    if death is None:
+        return []
+    return [
+        *(("kernel", narrow(line.text)) for line in death.kernel),
+        *(("its log", narrow(line)) for line in death.log),
+    ]
 
 
 def _arithmetic(engine: EngineView) -> list[str]:

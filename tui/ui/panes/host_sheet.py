@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LABEL = 9
 """Cells of the labels in front."""
+LEAST_SWAP_MIB = 64.0
+"""Less than this was put away once and is not missed."""
 SPARK_S = 5.0
 """Seconds a cell of the small chart stands for, at least."""
 
@@ -104,7 +106,7 @@ class Sheet:
         host = self._host
         ratio = None if host.mem_used_pct is None else host.mem_used_pct / 100
         filled, rest = meter(ratio, 12)
-        return (
+        line: Line = (
             Span("memory".ljust(LABEL), "label"),
             self._figure(percent(host.mem_used_pct).rjust(3), "mem_used_pct"),
             Span(" %  ", "muted"),
@@ -113,6 +115,22 @@ class Sheet:
             Span("  "),
             self._figure(gib(host.mem_used_mib).rjust(6), "mem_used_mib"),
             Span(f" of {gib(host.mem_total_mib)} GiB", "muted"),
+        )
+        with_swap = (*line, *self._swap())
+        return with_swap if width(with_swap) <= size else line
+
+    def _swap(self) -> Line:
+        """Nothing on a host that has none, or has never used it."""
+        host = self._host
+        if not host.swap_used_mib or host.swap_used_mib < LEAST_SWAP_MIB:
+            return ()
+        rates = f"{megabytes_per_s(host.swap_in_mb_s)}/{megabytes_per_s(host.swap_out_mb_s)}"
+        return (
+            Span("  swap ", "label"),
+            self._figure(gib(host.swap_used_mib), "swap_used_mib"),
+            Span(" GiB, in/out ", "muted"),
+            self._figure(rates, "swap_in_mb_s"),
+            Span(" MB/s", "muted"),
         )
 
     def pressure(self, size: int, rows: int) -> list[Line]:
@@ -167,7 +185,24 @@ class Sheet:
                 ("out", self._host.net_tx_mb_s, "net_tx_mb_s"),
             )
         ]
+        items += self._links()
         return _led("network", flow(items, size - LABEL, 1))
+
+    def _links(self) -> list[Line]:
+        """The interface nearest to its speed, and what InfiniBand adapters carry past the kernel."""
+        host = self._host
+        items: list[Line] = []
+        if host.net_util_pct is not None and host.net_busiest:
+            share = self._figure(percent(host.net_util_pct).rjust(3), "net_util_pct")
+            of = f" % of {number((host.net_speed_mb_s or 0.0) / 125.0)} Gb/s"
+            items.append((Span(f"{narrow(host.net_busiest, 15)} ", "label"), share, Span(of, "muted")))
+        if host.ib_rx_mb_s is not None:
+            rates = f"{megabytes_per_s(host.ib_rx_mb_s)}/{megabytes_per_s(host.ib_tx_mb_s)}"
+            share = self._figure(percent(host.ib_util_pct).rjust(3), "ib_util_pct")
+            items.append(
+                (Span("InfiniBand ", "label"), Span(f"{rates} MB/s ", "text"), share, Span(" %", "muted"))
+            )
+        return items
 
     def disks(self, disks: Sequence[DiskReading], size: int, room: int) -> list[Line]:
         """Whole disks, the busiest first."""

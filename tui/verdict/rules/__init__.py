@@ -24,13 +24,14 @@ RULES: tuple[Rule, ...] = (
         *PROBES)),
     Rule("engine_down", "availability", engine_down, (
         "processes.core", "processes.http_alive", "phase", "gpus.mem_used_mib", "engine.error_ratio",
-        *PROBES)),
+        "own.oom_kills", "host.oom_kills", *PROBES)),
     Rule("engine_hung", "availability", engine_hung, (
         "engine.stalled_s", "engine.stalled_scrapes", *LOAD, *PROBES, "gpus.sm_pct", "gpus.mem_ctrl_pct",
         "gpus.power_w", "held_s")),
     Rule("loading", "availability", loading, (
         "phase", *PROBES, "host.disk_read_mb_s", "host.net_mb_s", "host.busiest_thread_cpu_pct",
-        "gpus.mem_used_mib")),
+        "gpus.mem_used_mib", "own.read_mb_s", "own.disk_read_mb_s", "own.read_total_mib", "own.weights_mib",
+        "own.load_left_s", "own.model_fs")),
     Rule("draining", "availability", draining, ("phase", *PROBES, *LOAD, "trends.running_change")),
     Rule("kv_cache", "bottleneck", kv_cache, (
         "engine.kv_usage", "engine.kv_usage_max", "engine.preemptions_per_s", *LOAD, "seats",
@@ -39,23 +40,31 @@ RULES: tuple[Rule, ...] = (
         "gpus.mem_used_mib", "gpus.mem_total_mib", "engine.error_ratio", "engine.http_503_ratio",
         "processes.orphans")),
     Rule("power_thermal", "bottleneck", power_thermal, (
-        "gpus.throttle", "gpus.clock_sm_mhz", "gpus.clock_max_mhz", "gpus.temp_c", *LATENCY)),
+        "gpus.throttle", "gpus.throttle_share", "gpus.clock_sm_mhz", "gpus.clock_max_mhz", "gpus.temp_c",
+        *LATENCY)),
     Rule("network", "bottleneck", network, (
-        "host.net_mb_s", "gpus.sm_pct", "gpus.power_w", "gpus.mem_ctrl_pct", *LATENCY)),
+        "host.net_mb_s", "host.net_util_pct", "host.ib_rx_mb_s", "host.ib_util_pct", "gpus.sm_pct",
+        "gpus.power_w", "gpus.mem_ctrl_pct", "gpus.gpm_sm_active", "gpus.gpm_dram_active",
+        "gpus.pcie_rx_mb_s", "gpus.pcie_tx_mb_s", "gpus.pcie_gen", "gpus.pcie_width", "gpus.nvlink_tx_mb_s",
+        "gpus.nvlinks_up", *LATENCY)),
     Rule("io_disk", "bottleneck", io_disk, (
-        "host.psi_io", "host.iowait_pct", "host.disk_util_pct", "host.disk_read_mb_s", "phase")),
+        "host.psi_io", "host.iowait_pct", "host.disk_util_pct", "host.disk_read_mb_s", "phase",
+        "own.read_mb_s", "own.disk_read_mb_s", "own.psi_io", "own.model_fs_remote", "own.load_left_s")),
     Rule("degraded_cache", "bottleneck", degraded_cache, (
         "engine.prefix_hit_ratio", "engine.evictions_per_s", "trends.usual_prefix_hit_ratio", *LATENCY)),
     Rule("lock_contention", "bottleneck", lock_contention, (
-        "host.ctx_switches_s", "host.busiest_thread_cpu_pct", "host.busiest_process_cpu_pct", "gpus.sm_pct")),
+        "host.ctx_switches_s", "host.busiest_thread_cpu_pct", "host.busiest_process_cpu_pct", "gpus.sm_pct",
+        "own.threads", "own.switches_s", "own.voluntary_s", "own.futex_share", "own.cpu_pct")),
     Rule("cpu", "bottleneck", cpu, (
         "host.busiest_thread_cpu_pct", "host.busiest_thread_pid", "host.cpu_pct_total", "host.psi_cpu",
-        "gpus.sm_pct", *LATENCY)),
+        "gpus.sm_pct", "own.threads", "own.wait_pct", "own.throttled_share", "own.quota_cores", *LATENCY)),
     Rule("queueing_upstream", "bottleneck", queueing_upstream, (
+        "own.backlog", "own.backlog_limit", "own.connections", "own.threads",
         "engine.error_ratio", "engine.http_503_ratio", "probes.generate", "engine.ranks", *LOAD, *LATENCY)),
     Rule("scheduler_limit", "bottleneck", scheduler_limit, ("seats", "engine.kv_usage", *LOAD, *LATENCY)),
     Rule("compute", "bottleneck", compute, (
-        "gpus.sm_pct", "gpus.power_w", "gpus.clock_sm_mhz", "gpus.mem_ctrl_pct", *LATENCY)),
+        "gpus.sm_pct", "gpus.power_w", "gpus.clock_sm_mhz", "gpus.mem_ctrl_pct", "gpus.gpm_sm_active",
+        "gpus.gpm_tensor_active", "gpus.gpm_dram_active", *LATENCY)),
     Rule("healthy", "calm", healthy, (*LOAD, *LATENCY, "engine.error_ratio", *PROBES)),
     Rule("idle", "calm", idle, (*LOAD, *PROBES)),
 )  # fmt: skip

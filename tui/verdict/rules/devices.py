@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
+from tui.verdict import own_evidence as own
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 MEM_CTRL_HIGH_PCT = 50.0
 """A decode step that is bound by memory bandwidth keeps the controller busier than this."""
+DRAM_HIGH = 0.5
+"""As above, of the profiling counters: share of the bandwidth in use."""
+ACTIVE_HIGH = 0.8
 LINE_RATES_MB_S = (125.0, 312.5, 625.0, 1250.0, 3125.0, 5000.0, 6250.0, 12500.0, 25000.0, 50000.0)
 """1 to 400 Gbit/s Ethernet and InfiniBand, in 10^6 bytes a second."""
 LINE_FULL_RATIO = 0.85
@@ -33,6 +37,7 @@ def compute(s: Signals) -> Outcome:
         ev.power(s),
         ev.clock(s),
         ev.mem_ctrl(s),
+        own.profile(s),
         ev.waiting(s),
         ev.worst_latency(s),
         ev.prompt_tokens(s) if _prefills(s) else ev.tokens(s),
@@ -43,14 +48,22 @@ def compute(s: Signals) -> Outcome:
     if gpus.sm_max < limits.sm_high_pct:
         nearly = gpus.sm_max >= limits.sm_low_pct and (gpus.power_ratio_max or 0.0) >= 0.8
         return fires(1, *shown) if nearly and not s.thread_full else quiet(*shown)
-    power, moves = gpus.power_ratio_max, (gpus.mem_ctrl_max or 0.0) >= MEM_CTRL_HIGH_PCT
+    power, moves = gpus.power_ratio_max, _moves(s)
+    if gpus.resident_only and not moves:
+        return quiet(*shown)
     if power is None and not moves:
         return cannot_say("gpus.power_w", evidence=shown)
     if power is not None and power < limits.power_low_ratio and not moves:
         return quiet(*shown)  # resident, not working
     hot = power is not None and power >= limits.power_high_ratio
     fast = gpus.clock_ratio_max is not None and gpus.clock_ratio_max >= limits.clock_high_ratio
-    return fires(hot + moves + (fast and (hot or moves)) + s.over, *shown)
+    real = (gpus.active_max or 0.0) >= ACTIVE_HIGH  # measured, where NVML's utilisation only supposes it
+    return fires(hot + moves + (fast and (hot or moves)) + real + s.over, *shown)
+
+
+def _moves(s: Signals) -> bool:
+    """The memory is at work, as it is where kernels do anything."""
+    return (s.gpus.mem_ctrl_max or 0.0) >= MEM_CTRL_HIGH_PCT or (s.gpus.dram_max or 0.0) >= DRAM_HIGH
 
 
 def _prefills(s: Signals) -> bool:
@@ -100,18 +113,24 @@ def network(s: Signals) -> Outcome:
     if not (s.running or s.flow) or s.flow is False or s.calm or not s.pressed:
         return quiet()
     net = s.net_mb_s
-    busy_link = net is not None and net >= limits.net_mb_s
+    full_link = _full_link(s)
+    busy_link = full_link or (net is not None and net >= limits.net_mb_s)
     shown = (
         ev.host(s, "net_mb_s", "MB/s", limits.net_mb_s, "network"),
+        own.interface(s),
+        own.infiniband(s),
+        own.pcie(s),
+        own.nvlink(s),
         ev.sm(s, limits.sm_high_pct),
         ev.power(s),
         ev.mem_ctrl(s),
+        own.profile(s),
         ev.worst_latency(s),
         ev.tokens(s),
     )
     if gpus.sm_max is None:
         return cannot_say("gpus.sm_pct", evidence=shown) if busy_link else quiet(*shown)
-    moves = (gpus.mem_ctrl_max or 0.0) >= MEM_CTRL_HIGH_PCT
+    moves = _moves(s)
     spinning = (
         gpus.sm_max >= limits.sm_high_pct
         and gpus.power_ratio_max is not None
@@ -124,8 +143,14 @@ def network(s: Signals) -> Outcome:
     if gpus.sm_max >= limits.sm_high_pct and gpus.power_ratio_max is None and gpus.count > 1:
         return cannot_say("gpus.power_w", evidence=shown)
     waits = gpus.sm_max < limits.sm_low_pct or ((gpus.power_ratio_max or 1.0) < 0.6 and not moves)
+    if full_link and waits:
+        return fires(2 + s.over, *shown)
     if busy_link and net is not None and waits:
-        full_line = any(LINE_FULL_RATIO <= net / rate <= 1.02 for rate in LINE_RATES_MB_S)
+        full_line = (
+            s.host is not None
+            and s.host.net_util_pct is None
+            and any(LINE_FULL_RATIO <= net / rate <= 1.02 for rate in LINE_RATES_MB_S)
+        )
         if s.thread_full and not full_line and net < BIG_NET_MB_S:
             return quiet(*shown)
         line = Evidence("net_mb_s", net, "MB/s", text="at a line rate") if full_line else None
@@ -134,8 +159,19 @@ def network(s: Signals) -> Outcome:
         if net is None:
             return cannot_say("net_mb_s")
         if _nothing_else(s):
-            return fires(1, *shown, ev.thread(s))
+            return fires(1 + bool(gpus.slow_links), *shown, ev.thread(s))
     return quiet(*shown)
+
+
+def _full_link(s: Signals) -> bool:
+    """An interface, an adapter or a PCIe link carries all that it can; False where none tells."""
+    host, limit = s.host, s.thresholds.net_util_pct
+    shares = (
+        host.net_util_pct if host else None,
+        host.ib_util_pct if host else None,
+        None if s.gpus.pcie_ratio_max is None else 100.0 * s.gpus.pcie_ratio_max,
+    )
+    return any(share is not None and share >= limit for share in shares)
 
 
 def _nothing_else(s: Signals) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
+from tui.verdict import own_evidence as own
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import starting
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 MANY_THREADS_PCT = 200.0
 HALF_IDLE_SM_PCT = 50.0
+SLOW_READ_RATIO = 0.3
+"""Of the rate that a good disk reaches: below it the disk, or the share, is what a start waits for."""
 PROBE_SLOW_S = 0.1
 """Status routes answer in a few milliseconds unless their event loop is busy (SGLang's waits 1 s)."""
 
@@ -30,23 +33,26 @@ def cpu(s: Signals) -> Outcome:
     if sm is not None and sm >= limits.sm_low_pct:
         if s.thread_full and s.pressed and sm < limits.sm_high_pct and not s.thread_elsewhere:
             return fires(1, ev.thread(s), ev.sm(s, limits.sm_high_pct, "<"), ev.worst_latency(s))
-        return quiet(ev.sm(s, limits.sm_low_pct), ev.thread(s))
+        return quiet(ev.sm(s, limits.sm_low_pct), ev.thread(s), own.throttled(s))
     total, quota = _quota(s, host)
     thread = _thread(s, host)
+    starved = s.own.starved() and s.pressed
     if sm is None:
-        return cannot_say("gpus.sm_pct") if thread or quota else quiet(ev.thread(s))
+        return cannot_say("gpus.sm_pct") if thread or quota or starved else quiet(ev.thread(s))
     points = 1 + thread + quota  # the idle device is a signal of its own
     shown: tuple[Evidence | None, ...] = (
         ev.thread(s) if thread or not quota else None,
         ev.host(s, "busiest_process_cpu_pct", "%", None, "process") if s.thread is None else None,
         *(total if quota else ()),
+        own.throttled(s) if s.own.throttled() else None,
+        own.run_wait(s) if starved else None,
         ev.sm(s, limits.sm_low_pct, "<"),
         ev.worst_latency(s),
         ev.probe(s, "liveness") if _slow_probe(s) else None,
     )
-    if thread or quota:
+    if thread or quota or starved:
         unknown = () if s.thread is not None else ("busiest_thread_cpu_pct",)
-        return fires(points + s.pressed + _slow_probe(s), *shown, missing=unknown)
+        return fires(points + starved + s.pressed + _slow_probe(s), *shown, missing=unknown)
     if s.pressed and _nearly_full(s, host, sm):
         return fires(1, *shown)
     if s.thread is None and host.busiest_process_cpu_pct is None and host.cpu_pct_total is None:
@@ -75,6 +81,8 @@ def _quota(s: Signals, host: HostReading) -> tuple[tuple[Evidence | None, ...], 
         ev.host(s, "cpu_pct_total", "%", limits.cpu_total_pct, "cpu"),
         ev.host(s, "psi_cpu", "%", limits.psi_cpu, "CPU pressure"),
     )
+    if s.own.throttled():
+        return shown, True
     fight = s.switches_high() and (s.thread or 100.0) < limits.cpu_total_pct
     if fight and not (total and pressure) and (host.cpu_pct_total or 0.0) < limits.thread_busy_pct:
         return shown, False
@@ -111,12 +119,16 @@ def lock_contention(s: Signals) -> Outcome:
     busy = (host.cpu_pct_total or 0.0) >= 20.0
     shown = (
         ev.host(s, "ctx_switches_s", "/s", None, "context switches"),
+        own.switches(s),
+        own.futex(s),
         ev.thread(s),
         ev.host(s, "busiest_process_cpu_pct", "%", MANY_THREADS_PCT, "process"),
         ev.host(s, "cpu_pct_total", "%", None, "cpu"),
         ev.sm(s, limits.sm_low_pct, "<"),
         ev.worst_latency(s),
     )
+    if s.own.fights() and s.pressed and not s.front_full and not s.own.throttled():
+        return fires(2 + (sm is not None), *shown)
     if host.ctx_switches_s is None:
         return quiet(*shown) if s.thread_full else cannot_say("ctx_switches_s")
     total = host.cpu_pct_total or 0.0
@@ -139,7 +151,7 @@ def io_disk(s: Signals) -> Outcome:
     if host is None:
         return cannot_say("host")
     pressures = (
-        (host.psi_io or 0.0) >= limits.psi_io,
+        max(host.psi_io or 0.0, _own_pressure(s)) >= limits.psi_io,
         (host.iowait_pct or 0.0) >= limits.iowait_pct,
         (host.disk_util_pct or 0.0) >= limits.disk_util_pct,
     )
@@ -149,7 +161,11 @@ def io_disk(s: Signals) -> Outcome:
         ev.host(s, "disk_util_pct", "%", limits.disk_util_pct, "disk busy"),
         ev.host(s, "disk_read_mb_s", "MB/s", limits.disk_read_mb_s, "read"),
         ev.host(s, "net_mb_s", "MB/s", None, "network"),
+        own.reads(s),
+        own.time_left(s),
     )
+    if loads and s.own.slow_remote(SLOW_READ_RATIO * limits.disk_read_mb_s):
+        return fires(2 + any(pressures), *shown, ev.held(s))
     if not any(pressures):
         known = (host.psi_io, host.iowait_pct, host.disk_util_pct)
         return quiet(*shown) if any(v is not None for v in known) else cannot_say("psi_io", "iowait_pct")
@@ -161,14 +177,19 @@ def io_disk(s: Signals) -> Outcome:
     return fires(sum(pressures) + (sm is not None) - 1, *shown, ev.sm(s, limits.sm_low_pct, "<"))
 
 
+def _own_pressure(s: Signals) -> float:
+    return (s.own.reading.psi_io if s.own.reading is not None else None) or 0.0
+
+
 def _slow_start(s: Signals, pressures: int, shown: tuple[Evidence | None, ...]) -> Outcome:
     """A disk or share that is busy at a low rate is slow; at a high rate it does its work."""
     limit = s.thresholds.disk_read_mb_s
     known = s.disk_mb_s is not None or s.net_mb_s is not None
-    rate = (s.disk_mb_s or 0.0) + (s.net_mb_s or 0.0)
+    # its own reads count those that the page cache served, which no disk knows of
+    rate = max((s.disk_mb_s or 0.0) + (s.net_mb_s or 0.0), s.own.reads_mb_s() or 0.0)
     if known and rate >= limit:
         return quiet(*shown)
-    slow = known and rate < 0.3 * limit
+    slow = known and rate < SLOW_READ_RATIO * limit
     if pressures < 2 and not slow:
         return quiet(*shown)
     return fires(pressures + slow, *shown, ev.gpu_used(s), ev.held(s))

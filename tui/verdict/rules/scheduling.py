@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
+from tui.verdict import own_evidence as own
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.signals import SEATS_FULL_RATIO
 
@@ -57,6 +58,9 @@ def queueing_upstream(s: Signals) -> Outcome:
     if s.pressed and s.uneven():
         return fires(2, _spread(s), ev.waiting(s), ev.worst_latency(s))
     unloaded = _unloaded(s)
+    if unloaded and s.own.piled() and not s.front_full:
+        crowd = s.own.crowded((s.running or 0.0) + (s.waiting or 0.0))
+        return fires(2 + crowd, own.backlog(s), own.connections(s), ev.running(s), ev.thread(s))
     if unloaded is False:
         return quiet(ev.running(s), ev.waiting(s))
     rejected = s.engine.http_503_ratio or 0.0
@@ -80,6 +84,8 @@ def queueing_upstream(s: Signals) -> Outcome:
         ev.waiting(s),
         ev.probe(s, "generate"),
         ev.sm(s, UNLOADED_SM_PCT, "<"),
+        own.backlog(s) if s.own.piled() else None,
+        own.connections(s),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
+from tui.verdict import own_evidence as own
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import memory_held, start_evidence, start_signs, starting
 
@@ -20,7 +21,7 @@ def loading(s: Signals) -> Outcome:
         return quiet(ev.probe(s, "readiness"), ev.tokens(s))
     signs = start_signs(s)
     closed = s.all_refused or "5xx" in s.status_answers or "refused" in s.status_answers
-    moving, held = start_evidence(s), (ev.gpu_used(s), ev.held(s))
+    moving, held = start_evidence(s), (own.reads(s), own.time_left(s), ev.gpu_used(s), ev.held(s))
     if phase == "loading":
         if s.answers.get("liveness") == "ok" and s.work is not None and not (closed or stuck):
             return quiet(*ev.probes(s))  # it serves: the supervisor has not noticed
