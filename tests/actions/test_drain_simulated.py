@@ -20,7 +20,9 @@ from tui.actions.audit import cut_off, log_path
 from tui.actions.drain import StopRules
 from tui.actions.plan import Start, Stop, Traffic
 from tui.actions.runs import reports_dir
+from tui.actions.watch import Watch, established
 from tui.lint import measured
+from tui.model.settings import EngineTarget
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,6 +176,12 @@ async def test_one_that_hangs_is_killed_where_that_was_confirmed() -> None:
 
 async def test_requests_of_others_or_a_recycled_pid_keep_the_test_from_beginning() -> None:
     async with simulated(decode_step_s=0.02) as engine:
+        watch = Watch(engine.plan(), EngineTarget(engine.url), lambda _what: None)
+        reading = await watch.read_engine()
+        assert reading is not None and reading.running == 0
+        # a connection of ours that stays would hold up the exit of some engines
+        assert established(int(engine.url.rpartition(":")[2])) == 0
+        await watch.close()
         foreign = asyncio.ensure_future(complete(engine.url, 3000))
         await until(lambda: engine.supervisor.load.running == 1, 10)
         seen = await run(engine)

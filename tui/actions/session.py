@@ -230,7 +230,7 @@ class Session:
             return
         if request.outcome == "finished":
             self._served += request.started >= self.action_at
-        elif request.ended is not None and request.started >= self.action_at:
+        elif request.ended is not None and request.started >= self.action_at and request.outcome != "timeout":
             what = str(request.http_status) if request.outcome == "error" else str(request.outcome)
             self.event("first_refused", request.ended, what)
 

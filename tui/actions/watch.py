@@ -94,6 +94,7 @@ class Watch:
         self._addresses: tuple[str, ...] = _WILDCARDS
         self._port_visible = False
         self._engine = EngineSource(target)
+        self._reading = asyncio.Lock()
         self._readiness = HttpTarget(target.url, headers=target.headers, verify=False, keep_alive=False)
         self._tasks: list[asyncio.Task[None]] = []
         self._closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -120,11 +121,14 @@ class Watch:
 
     async def read_engine(self) -> EngineReading | None:
         """A fresh reading of the engine's figures; None where there is none."""
-        try:
-            self.seen.reading = await within(DEADLINE_S, self._engine.read())
-        except (SourceError, asyncio.TimeoutError):
-            self.seen.reading = None
-        return self.seen.reading
+        async with self._reading:
+            try:
+                self.seen.reading = await within(DEADLINE_S, self._engine.read())
+            except (SourceError, asyncio.TimeoutError):
+                self.seen.reading = None
+            # no connection is kept: an idle one of ours held up a real Triton's exit, of 7 s, for 30 s
+            await self._engine.close()
+            return self.seen.reading
 
     async def close(self) -> None:
         """Look no more."""
