@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tui.model.settings import EngineTarget
 
 _LOOK_S = 0.1
-_BEGIN_S = 20.0
+BEGIN_S = 20.0
 """Until the process of a test must have said who it is: Python and its imports take half a second."""
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from tui.actions.runner import main; sys.exit(main())"
@@ -93,7 +93,7 @@ def follow(files: RunFiles, err: TextIO, out: TextIO) -> int:
 
 
 def _follow(files: RunFiles, reader: EventReader, err: TextIO, out: TextIO) -> int:
-    patience = time.monotonic() + _BEGIN_S
+    patience = time.monotonic() + BEGIN_S
     while True:
         events = reader.read()
         # looked at before the last events: what it wrote at its end is read in the next round
@@ -106,7 +106,7 @@ def _follow(files: RunFiles, reader: EventReader, err: TextIO, out: TextIO) -> i
             if event.get("kind") == "done":
                 return _ended(event, err, out)
         if not events and not alive:
-            err.write(f"the test's process has ended without a report; it said: {_last_words(files)}\n")
+            err.write(f"the test's process has ended without a report; it said: {last_words(files)}\n")
             return 2
         if not events:
             time.sleep(_LOOK_S)
@@ -125,7 +125,8 @@ def _ended(event: dict[str, Any], err: TextIO, out: TextIO) -> int:
     return 2 if passed is None else 0 if passed else 1
 
 
-def _last_words(files: RunFiles) -> str:
+def last_words(files: RunFiles) -> str:
+    """The last line that the test's process wrote of itself."""
     try:
         words = files.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:

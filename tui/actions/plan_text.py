@@ -11,48 +11,56 @@ from tui.model.units import number, seconds
 if TYPE_CHECKING:
     from tui.actions.plan import HeldProcess, Plan
 
+LABEL = 18
 _CMDLINE_CHARS = 400
 _TITLES = {"drain": "drain test", "restart": "restart test"}
 _ONCE = frozenset(("kill_api_server", "kill_tree"))
 
 
+def title(plan: Plan) -> str:
+    """Which test of what."""
+    return f"{_TITLES[plan.test]} of {plan.target.name}"
+
+
 def lines(plan: Plan) -> list[str]:
     """What would be done to whom, by whom it is started again, what is at stake, what has to be typed."""
+    return [title(plan), *(f"  {label:<{LABEL}}{text}" for label, text in rows(plan))]
+
+
+def rows(plan: Plan) -> list[tuple[str, str]]:
+    """The same without the title, each line with its label; an empty label goes on with the last."""
     target, traffic = plan.target, plan.traffic
     model = f", model {clean(target.model, 80)}" if target.model else ""
     version = f" {clean(target.version, 40)}" if target.version else ""
-    shown = [f"{_TITLES[plan.test]} of {target.name}", _row("engine", f"{target.engine}{version}{model}")]
-    shown.append(_row("address", target.url))
+    shown = [("engine", f"{target.engine}{version}{model}"), ("address", target.url)]
     if target.main is None:
-        shown.append(_row("process", "not seen here"))
+        shown.append(("process", "not seen here"))
     else:
         shown += _process(target.main)
-        shown += [_row("", f"{held.name}, pid {held.pid}") for held in target.tree[1:]]
+        shown += [("", f"{held.name}, pid {held.pid}") for held in target.tree[1:]]
     if target.unit is not None:
-        shown.append(_row("unit", f"{target.unit}{' of the user manager' if target.user_unit else ''}"))
-    shown.append(_row("stopped by", plan.stop.text))
-    shown.append(_row("started again by", plan.start.text))
-    shown.append(_row("grace", _grace(plan)))
-    shown.append(
-        _row(
-            "others' requests",
-            f"{_count(plan.others_running)} running, {_count(plan.others_waiting)} waiting",
-        )
-    )
+        shown.append(("unit", f"{target.unit}{' of the user manager' if target.user_unit else ''}"))
+    others = f"{_count(plan.others_running)} running, {_count(plan.others_waiting)} waiting"
     kind = "streams" if traffic.streaming else "requests"
-    shown.append(_row("own requests", f"{traffic.requests} {kind} to {traffic.path} in flight at the stop"))
-    shown += [_row("warning", warning) for warning in plan.warnings]
-    shown.append(_row("to confirm", f"type {target.name}"))
-    return shown
+    return [
+        *shown,
+        ("stopped by", plan.stop.text),
+        ("started again by", plan.start.text),
+        ("grace", _grace(plan)),
+        ("others' requests", others),
+        ("own requests", f"{traffic.requests} {kind} to {traffic.path} in flight at the stop"),
+        *(("warning", warning) for warning in plan.warnings),
+        ("to confirm", f"type {target.name}"),
+    ]
 
 
-def _process(held: HeldProcess) -> list[str]:
+def _process(held: HeldProcess) -> list[tuple[str, str]]:
     began = ""
     if held.started_at is not None:
         instant = dt.datetime.fromtimestamp(held.started_at, dt.timezone.utc)
         began = f", started {instant:%Y-%m-%d %H:%M:%S} UTC"
     command = clean(" ".join(held.cmdline), _CMDLINE_CHARS)
-    return [_row("process", f"{held.name}, pid {held.pid}{began}"), *([_row("", command)] if command else [])]
+    return [("process", f"{held.name}, pid {held.pid}{began}"), *([("", command)] if command else [])]
 
 
 def _grace(plan: Plan) -> str:
@@ -64,7 +72,3 @@ def _grace(plan: Plan) -> str:
 
 def _count(value: float | None) -> str:
     return "an unknown number" if value is None else number(value)
-
-
-def _row(label: str, text: str) -> str:
-    return f"  {label:<18}{text}"

@@ -2,9 +2,9 @@
 
 ``runs/<id>/`` below the state directory holds one running or ended test: ``plan.json`` (written by who
 starts it), ``events.jsonl`` (appended by the test process alone, a JSON object a line), ``cancel`` (its
-existence asks the test to end), ``log`` (what the test's process had to say of itself) and ``engine.log``
-(the output of an engine that the test started). Finished reports lie in ``tests/<id>.json`` and
-``tests/<id>.md``.
+existence asks the test to end), ``unseen`` (a screen owes its user the end of it), ``log`` (what the test's
+process had to say of itself) and ``engine.log`` (the output of an engine that the test started). Finished
+reports lie in ``tests/<id>.json`` and ``tests/<id>.md``.
 """
 
 from __future__ import annotations
@@ -89,6 +89,11 @@ class RunFiles:
     def engine_log(self) -> Path:
         """The output of an engine that the test started."""
         return self.folder / "engine.log"
+
+    @property
+    def unseen(self) -> Path:
+        """It exists from the start of a test on a screen until its end was shown on one."""
+        return self.folder / "unseen"
 
     def write_plan(self, document: dict[str, Any]) -> None:
         """Raises OSError where it cannot be written."""
