@@ -22,6 +22,7 @@ from tests.support.servers import (
 )
 from tests.support.vllm_text import Rank, exposition
 from tui import cli
+from tui.checks import health_figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -176,6 +177,23 @@ def test_metrics_elsewhere_are_not_worth_the_token(
         assert all(request.headers["authorization"] == "Bearer s3cret" for request in server.requests)
         (request,) = metrics.requests
         assert ("authorization" in request.headers) is (host == "127.0.0.1")
+
+
+def test_tritons_second_port_was_named_by_nobody_and_gets_no_key(
+    check: Callable[..., Checked], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = home / "config/infertop/config.toml"
+    settings.parent.mkdir(parents=True)
+    routes = {"/v2": json_reply({"name": "triton", "version": "2.51.0"}), "/v2/health/live": Reply(200)}
+    with serve_in_thread(routes) as server, serve_in_thread({"/metrics": Reply(200)}) as metrics:
+        monkeypatch.setattr(health_figures, "_TRITON_METRICS_OFFSET", metrics.port - server.port)
+        settings.write_text(
+            f'[[engines]]\nurl = "{server.url}"\ntoken = "s3cret"\nheaders = {{ X-Key = "s3cret" }}\n'
+        )
+        check()
+        assert "s3cret" in str(server.requests)
+        assert metrics.requests
+        assert "s3cret" not in str(metrics.requests)
 
 
 def test_no_model_fails_readiness_alone(check: Callable[..., Checked]) -> None:

@@ -199,8 +199,10 @@ async def test_metrics_are_two_ports_above() -> None:
         Server({"/metrics": Reply(200, text("triton-2.51/metrics-queue.txt"))}),
     )
     await two_ports(server, metrics)
-    source = EngineSource(EngineTarget(server.url))
+    source = EngineSource(EngineTarget(server.url, token="planted", headers={"X-Key": "planted"}))
     found = await source.read()
+    assert "planted" in str(server.requests)
+    assert "planted" not in str(metrics.requests)  # nobody named that port: it may be anybody's
     assert (found.engine, found.version, found.model, found.waiting) == ("triton", "2.51.0", "slow", 12)
     assert server.count("/metrics") == 0
     assert {gap.field for gap in found.missing}.isdisjoint({"model", "version", "waiting"})

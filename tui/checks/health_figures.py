@@ -94,16 +94,20 @@ def _scrape(routes: EngineRoutes, table: EngineTable) -> Samples:
 
 
 def _metrics(target: EngineTarget, table: EngineTable) -> tuple[Asker, str]:
-    """Where its metrics are; on another host, or behind a socket, they are not worth the engine's key."""
+    """Where its metrics are; on another host, or behind a socket, they are not worth the engine's key.
+
+    Nor are they on Triton's second port, which nobody named: who has it is not known.
+    """
+    bare = replace(target, token="", token_env="")
     if not target.metrics_url:
         if table.engine != "triton":
             return Asker.of(target), table.path
         host, port = host_port(target.url)
         host = f"[{host}]" if ":" in host else host
-        return Asker.of(target, f"http://{host}:{port + _TRITON_METRICS_OFFSET}"), table.path
+        unnamed = f"http://{host}:{port + _TRITON_METRICS_OFFSET}"
+        return Asker.of(replace(bare, headers={}), unnamed), table.path
     parts = urlsplit(target.metrics_url)
     path = parts.path or "/metrics"
-    bare = replace(target, token="", token_env="")
     if (socket := unix_socket(target.metrics_url)) is not None:
         return Asker.of(bare, "http://localhost", unix_socket=socket), path
     elsewhere = host_port(target.metrics_url)[0] != host_port(target.url)[0]

@@ -231,10 +231,11 @@ def _elsewhere(target: EngineTarget) -> tuple[HttpTarget, str]:
 
 
 def _triton_metrics(target: EngineTarget) -> HttpTarget:
-    """The metrics port that goes with Triton's HTTP port."""
+    """The metrics port that goes with Triton's HTTP port: who has it is not known, so it gets no key."""
     host, port = host_port(target.url)
     at = port + TRITON_METRICS_OFFSET
-    return HttpTarget.of(target, f"http://{f'[{host}]' if ':' in host else host}:{at}")
+    bare = dataclasses.replace(target, token="", token_env="", headers={})
+    return HttpTarget.of(bare, f"http://{f'[{host}]' if ':' in host else host}:{at}")
 
 
 def _is_slash_after(location: str, path: str) -> bool:
