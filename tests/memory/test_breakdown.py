@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,6 +111,16 @@ def test_a_models_files_are_looked_for_as_the_process_sees_them(
     assert not read(model="org/c")[0]
     (hub / "refs/main").write_text("../../../../etc\n")
     assert not read(model="org/c", download_dir="/cache")[0]
+    (tmp_path / "elsewhere").write_text("abc123\n")
+    for revision in (str(tmp_path / "elsewhere"), "../../../../elsewhere", "/dev/zero"):  # without an end
+        assert not read(model="org/c", download_dir="/cache", revision=revision)[0]
+    (hub / "refs/v2").symlink_to("/dev/zero")
+    assert not read(model="org/c", download_dir="/cache", revision="v2")[0]
+    os.mkfifo(hub / "refs/v3")
+    assert not read(model="org/c", download_dir="/cache", revision="v3")[0]
+    (hub / "refs/refs/pr").mkdir(parents=True)
+    (hub / "refs/refs/pr/1").write_text("abc123")
+    assert read(model="org/c", download_dir="/cache", revision="refs/pr/1")[0]
     shape, _, why = read(model="org/none")
     assert not shape
     assert "org/none" in why

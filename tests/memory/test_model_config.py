@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -260,6 +261,11 @@ def test_files_are_bounded_and_regular(tmp_path: Path) -> None:
         read_shape(tmp_path)
     path.unlink()
     os.mkfifo(path)  # opening it for reading would wait for a writer
+    with pytest.raises(ModelError, match="not a regular file"):
+        read_shape(tmp_path)
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as other:  # opening it would fail: it is told without that
+        other.bind(os.path.relpath(path))
     with pytest.raises(ModelError, match="not a regular file"):
         read_shape(tmp_path)
     path.unlink()

@@ -23,16 +23,25 @@ INDEX_LIMIT = 64 * MIB
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading, unbuffered.
 
+    Nothing else is opened, not even to look at it: the names are another user's, who may have made one of
+    them a link to a device whose mere opening does something (/dev/watchdog restarts the machine).
+
     Raises:
         ModelError: it is absent, unreadable, or no regular file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(path, error) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ModelError(f"{shown(path)}: not a regular file")
+    try:
+        if not stat.S_ISREG(os.fstat(place).st_mode):
+            raise ModelError(f"{shown(path)}: not a regular file")
+        # by its descriptor: by now the name may be that of something else
+        descriptor = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    finally:
+        os.close(place)
     return os.fdopen(descriptor, "rb", buffering=0)
 
 

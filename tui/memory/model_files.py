@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui.memory.errors import ModelError
+from tui.memory.files import read_bounded
 from tui.memory.model_config import read_shape
 from tui.memory.weights import read_weights
 from tui.model.text import clean
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tui.memory.weights import Weights
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_REF_LIMIT = 100
+"""Bytes of a file that holds a commit of 40 digits."""
 _OPTIONS = ("model", "model-path", "model-id")
 
 
@@ -98,16 +101,17 @@ def model_folders(name: str, args: Mapping[str, str], process: Path) -> Iterator
         yield Path(name)
         return
     yield process / "cwd" / name
-    if not _HUB_NAME.fullmatch(name):
+    revision = args.get("revision", "main")
+    if not _HUB_NAME.fullmatch(name) or revision.startswith("/") or ".." in revision:
         return
     for cache in _caches(args, process, root):
         hub = cache / f"models--{name.replace('/', '--')}"
         try:
-            revision = (hub / "refs" / args.get("revision", "main")).read_text().strip()
-        except (OSError, ValueError):
+            commit = read_bounded(hub / "refs" / revision, _REF_LIMIT).decode().strip()
+        except (ModelError, UnicodeDecodeError):
             continue
-        if re.fullmatch(r"[0-9a-f]{1,64}", revision):
-            yield hub / "snapshots" / revision
+        if re.fullmatch(r"[0-9a-f]{1,64}", commit):
+            yield hub / "snapshots" / commit
 
 
 def _caches(args: Mapping[str, str], process: Path, root: Path) -> Iterator[Path]:
