@@ -236,6 +236,12 @@ def test_an_orphaned_core_is_seen_but_serves_nothing(host: EngineHost) -> None:
     assert tree_of(table, URL) == ()
 
 
+def test_a_title_that_only_the_kernel_shows_is_not_mistaken_for_the_command_line(host: EngineHost) -> None:
+    host.tree.process(102, ppid=1, comm="VLLM::EngineCor", argv=["/usr/bin/python3", "-c", "spawn"])
+    (core,) = host.read().processes
+    assert (core.role, core.comm, core.title) == ("engine_core", "VLLM::EngineCor", "")
+
+
 def test_a_new_server_beside_an_orphan_has_its_own_tree(host: EngineHost) -> None:
     host.tree.process(90, ppid=1, comm="VLLM::EngineCore", title="VLLM::EngineCore")
     host.vllm()

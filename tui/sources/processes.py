@@ -315,7 +315,7 @@ class ProcessSource:
             listening=socket is not None and socket.listening,
             zombie=seen.zombie,
             cmdline=() if titled else seen.arguments,
-            title=clean(seen.arguments[0], 64) if titled and seen.arguments else "",
+            title=clean(seen.arguments[0], 64) if titled and "::" in "".join(seen.arguments[:1]) else "",
             other_network=socket is not None and socket.other_network,
             orphan=pid in orphans,
             addresses=() if socket is None else socket.addresses,
