@@ -438,6 +438,15 @@ def test_a_published_port_leads_into_the_container(host: EngineHost) -> None:
     assert tree_of(table, "http://127.0.0.1:81") == ()
 
 
+@pytest.mark.parametrize("port", ["9" * 5000, "\u0663", "-1", "", "80 "])
+def test_a_port_that_is_none_does_not_end_the_search(host: EngineHost, port: str) -> None:
+    words = ["docker-proxy", "-proto", "tcp", "-host-port", port, "-container-port", "8000"]
+    host.vllm()
+    host.tree.process(50, comm="docker-proxy", argv=words)
+    table = host.read()
+    assert (table.published, table.listeners) == ((), (URL,))
+
+
 def test_the_place_of_a_server_is_told(host: EngineHost) -> None:
     host.vllm()
     host.tree.write("100/cgroup", "0::/system.slice/vllm.service\n")

@@ -122,7 +122,8 @@ def published_port(arguments: Sequence[str]) -> PublishedPort | None:
         return None
     given = {name.lstrip("-"): value for name, value in itertools.pairwise(arguments)}
     ports = given.get("host-port", ""), given.get("container-port", "")
-    if given.get("proto") != "tcp" or not all(port.isascii() and port.isdigit() for port in ports):
+    # anybody may give a program that name, and of too many digits Python makes no number
+    if given.get("proto") != "tcp" or not all(re.fullmatch(r"[0-9]{1,5}", port) for port in ports):
         return None
     host, inside = clean(given.get("host-ip", ""), 64), clean(given.get("container-ip", ""), 64)
     return PublishedPort(host, int(ports[0]), inside, int(ports[1]))
