@@ -20,6 +20,7 @@ from tui.actions.audit import cut_off, log_path
 from tui.actions.drain import StopRules
 from tui.actions.plan import Start, Stop, Traffic
 from tui.actions.runs import reports_dir
+from tui.actions.traffic import OwnRequest
 from tui.actions.watch import Watch, established
 from tui.lint import measured
 from tui.model.settings import EngineTarget
@@ -224,3 +225,34 @@ async def test_a_stop_command_that_does_not_stop_it() -> None:
     assert "its port was still open at the end of the grace period of 0.6 s" in seen.report["reasons"]
     assert unable.done["reasons"] == ["/nonexistent/x cannot be run: No such file or directory"]
     assert unable.status == 2
+
+
+async def test_requests_are_as_long_as_the_model_allows() -> None:
+    settings = {"max_model_len": 164, "kv_tokens": 4096}
+    async with simulated(sigterm="abort-finish", decode_step_s=0.02, **settings) as engine:
+        seen = await run(engine, traffic=Traffic(2, max_tokens=20, outlast_s=5.0, model="demo-8b"))
+    # 20 tokens ended before the action, 100 do not outlast it by 5 s, and there is no room for more
+    assert [r["tokens_wanted"] for r in seen.requests("in_flight")] == [100, 100]
+    assert outcomes(seen) == [("aborted", 200, "abort")]
+    assert seen.report["notes"] == [
+        "the model's limit of 164 tokens ends our requests within 5 s: one that finishes so early shows little"
+    ]
+
+
+async def test_a_slow_engine_is_not_failed_for_the_length_of_our_requests() -> None:
+    async with simulated(sigterm="drain-refused", decode_step_s=0.25) as engine:
+        seen = await run(engine, traffic=Traffic(2, max_tokens=512, outlast_s=0.2, model="demo-8b"))
+    assert seen.status == 0 and outcomes(seen) == [("finished", 200, "length")]
+    assert {r["tokens_wanted"] for r in seen.requests("in_flight")} == {4}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "after_s", "fitting"),
+    [(50, 1.0, False), (15, 1.0, True), (80, 1.0, False), (5, 1.0, False), (1, 1.0, False), (2, 9.0, False)],
+)
+def test_a_request_fits_when_it_ends_between_the_action_and_the_grace(
+    tokens: int, after_s: float, fitting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fill, "CONFIRM_S", 1.0)
+    request = OwnRequest(1, "in_flight", 0.0, 200, first_byte=0.0, last_byte=after_s, tokens=tokens)
+    assert fill.fits(request, 0.5, outlast_s=5.0, grace_s=30.0) is fitting

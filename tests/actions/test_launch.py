@@ -121,6 +121,16 @@ async def test_cancel_and_kill_leave_no_stream() -> None:
         assert cut_off() == ""
 
         files = start(plan, EngineTarget(engine.url))
+        await until(says(files, kind="state", name="filling"), 15)
+        pid = holder(files)
+        assert pid is not None
+        os.kill(pid, signal.SIGTERM)
+        early = io.StringIO()
+        assert await asyncio.to_thread(follow, files, early, io.StringIO()) == 2
+        assert "cancelled by the user before anything was done to the engine" in early.getvalue()
+        assert cut_off() == ""
+
+        files = start(plan, EngineTarget(engine.url))
         await until(says(files, kind="state", name="draining"), 15, "the signal")
         pid = holder(files)
         assert pid is not None and running() == files

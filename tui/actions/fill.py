@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tui.actions.result import CannotRunError
-from tui.actions.traffic import OwnRequest, unbegun
+from tui.actions.traffic import FEW_TOKENS, OwnRequest, unbegun
 from tui.model.status import SourceError
 from tui.sources.http import HttpTarget
 
@@ -19,6 +19,8 @@ FIRST_BYTE_S = 60.0
 SEATS_S = 10.0
 """Until those that wait while others run count as queued: they are in flight, too."""
 MEASURE_S = 0.6
+SLOW_S = 5.0
+"""... at most, until one has the tokens that a rate takes."""
 CONFIRM_S = 1.0
 """What lies between the measuring and the action."""
 SPARE = 1.3
@@ -43,12 +45,12 @@ async def fill(session: Session) -> None:
     tokens = traffic.max_tokens if most is None else min(traffic.max_tokens, most)
     await top_up(session, tokens)
     for _ in range(TRIES if traffic.streaming else 0):
-        await session.pause(MEASURE_S)
+        rate = await _measure(session)
         in_flight = session.requests.of("in_flight")
-        misfits = [r for r in in_flight if not fits(r, traffic.outlast_s, session.plan.grace_s)]
+        misfits = [r for r in in_flight if not fits(r, rate, traffic.outlast_s, session.plan.grace_s)]
         if not misfits:
             break
-        tokens = max(_tokens_for(r, traffic.outlast_s) for r in misfits)
+        tokens = max(_tokens_for(r, rate, traffic.outlast_s) for r in misfits)
         bounded = most is not None and tokens > most
         if bounded and most is not None:
             tokens = most
@@ -80,17 +82,20 @@ async def top_up(session: Session, tokens: int) -> int:
     return len(session.open_in_flight())
 
 
-def fits(request: OwnRequest, outlast_s: float, grace_s: float) -> bool:
+def fits(request: OwnRequest, slowest: float, outlast_s: float, grace_s: float) -> bool:
     """Whether it runs still so long after the action, at its rate so far, and ends within the grace period.
 
-    One without a rate is slow, and stays.
+    Args:
+        request: with its tokens so far.
+        slowest: tokens a second of one that has no rate of its own yet.
+        outlast_s: how long it must run after the action at least.
+        grace_s: within which it must be able to end.
     """
     if not request.open:
         return False
-    rate = request.rate()
-    if rate is None or request.tokens_wanted is None:
+    if request.tokens_wanted is None:
         return True
-    left_s = (request.tokens_wanted - (request.tokens or 0)) / rate
+    left_s = (request.tokens_wanted - (request.tokens or 0)) / (request.rate() or slowest)
     least = outlast_s + CONFIRM_S
     return least <= left_s <= max(2 * least, LONGEST_SHARE * grace_s)
 
@@ -109,14 +114,30 @@ async def longest(session: Session) -> int | None:
     return max(1, length - PROMPT_TOKENS) if type(length) is int else None
 
 
-def _tokens_for(request: OwnRequest, seconds: float) -> int:
-    rate = request.rate() or 0.0
-    return math.ceil(rate * (seconds + CONFIRM_S + MEASURE_S) * SPARE)
+async def _measure(session: Session) -> float:
+    """Watch them for a while, longer where they are slow: the slowest rate that was seen, tokens a second."""
+    started = time.monotonic()
+    await session.pause(MEASURE_S)
+    while True:
+        requests = session.requests.of("in_flight")
+        rates = [rate for rate in (request.rate() for request in requests) if rate is not None]
+        took_s = time.monotonic() - started
+        if rates:
+            return min(rates)
+        if took_s > SLOW_S or not any(request.open for request in requests):
+            return FEW_TOKENS / took_s  # none has come so far
+        await session.pause()
+
+
+def _tokens_for(request: OwnRequest, slowest: float, seconds: float) -> int:
+    rate = request.rate() or slowest
+    return max(1, math.ceil(rate * (seconds + CONFIRM_S + MEASURE_S) * SPARE))
 
 
 async def _replace(session: Session, misfits: list[OwnRequest], tokens: int) -> None:
     """Put ones of another length in their place, for which their seats must be free first."""
     for request in misfits:
+        _must_work(request)
         session.requests.forget(request)
     await _begun(session, [session.requests.send("in_flight", tokens) for _ in misfits])
 

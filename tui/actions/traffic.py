@@ -40,6 +40,8 @@ SILENCE_S = 5.0
 SILENCE_FACTOR = 4.0
 """A stream is silent after 5 s without a byte, or 4 times the longest wait that it had before, if that is
 more; never later than the grace period's half."""
+FEW_TOKENS = 3
+"""Of fewer there is no rate."""
 GOOD_REASONS = ("stop", "length")
 _IGNORE_EOS = ("vllm", "sglang", "trtllm")
 _PROMPT = "Request {number} of a test: count from one as far as you can. One, two, three,"
@@ -78,10 +80,10 @@ class OwnRequest:
 
     def rate(self) -> float | None:
         """Tokens a second since the first; None before there are a few."""
-        if self.first_byte is None or self.last_byte is None or not self.tokens or self.tokens < 3:
+        if self.first_byte is None or self.last_byte is None or (self.tokens or 0) < FEW_TOKENS:
             return None
         took = self.last_byte - self.first_byte
-        return (self.tokens - 1) / took if took > 0 else None
+        return ((self.tokens or 0) - 1) / took if took > 0 else None
 
     def row(self, action: float | None) -> dict[str, Any]:
         """As in the report; times are null while there was no action."""
