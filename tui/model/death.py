@@ -85,6 +85,8 @@ class DeathCase:
     manager_uid: int | None = None
     pids: frozenset[int] = field(default_factory=frozenset)
     """Of its processes when they were last seen."""
+    local: bool = True
+    """It ran on this host."""
     since: float | None = None
     """Epoch seconds of when it was last seen to serve: nothing older is about this end."""
 

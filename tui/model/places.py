@@ -92,6 +92,8 @@ class UnitReading:
     also while it runs."""
     exit_code: int | None = None
     """Of its main process, 0-255, 128 + signal where one ended it; None while it runs."""
+    started_at: float | None = None
+    """Epoch seconds at which its main process was last started."""
     ended_at: float | None = None
     """Epoch seconds at which its main process ended; None while it runs."""
 

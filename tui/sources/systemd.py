@@ -19,7 +19,8 @@ _MIB = 1024.0 * 1024.0
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,200}\.(?:service|scope)")
 _PROPERTIES: Final = (
     "ActiveState", "SubState", "MainPID", "Restart", "NRestarts", "TimeoutStopUSec", "KillMode", "MemoryMax",
-    "Result", "ExecMainCode", "ExecMainStatus", "ExecMainExitTimestampMonotonic",
+    "Result", "ExecMainCode", "ExecMainStatus", "ExecMainStartTimestampMonotonic",
+    "ExecMainExitTimestampMonotonic",
 )  # fmt: skip
 _EXITED, _KILLED, _DUMPED = 1, 2, 3
 """``ExecMainCode``: CLD_EXITED, CLD_KILLED and CLD_DUMPED of ``siginfo``."""
@@ -95,7 +96,8 @@ def _reading(unit: str, found: dict[str, str]) -> UnitReading:
         mem_limit_mib=memory / _MIB if memory is not None and memory < 1 << 62 else None,
         result=text("Result"),
         exit_code=_exit_code(whole("ExecMainCode"), whole("ExecMainStatus")),
-        ended_at=_ended_at(whole("ExecMainExitTimestampMonotonic")),
+        started_at=_instant(whole("ExecMainStartTimestampMonotonic")),
+        ended_at=_instant(whole("ExecMainExitTimestampMonotonic")),
     )
 
 
@@ -106,7 +108,7 @@ def _exit_code(how: int | None, status: int | None) -> int | None:
     return status if how == _EXITED else 128 + status
 
 
-def _ended_at(stamp_us: int | None) -> float | None:
+def _instant(stamp_us: int | None) -> float | None:
     """Epoch seconds of an instant of the monotonic clock, whose text form depends on the time zone."""
     return time.time() - (time.monotonic() - stamp_us / 1e6) if stamp_us else None
 

@@ -24,6 +24,8 @@ KMSG: Final = "/dev/kmsg"
 DEADLINE_S: Final = 3.0
 BEFORE_S: Final = 60.0
 """A line this much older than the last sign of life may still be the cause: Xid lines come first."""
+UNSEEN_S: Final = 3600.0
+"""Where it was never seen to serve."""
 MOST_LINES: Final = 3
 _RECORD: Final = 8192
 """Longer than any record of ``/dev/kmsg``; a shorter buffer would be refused."""
@@ -38,17 +40,21 @@ _XID = re.compile(r"NVRM: Xid \(")
 _SHORT_UNIX = re.compile(r"(\d+\.\d+) \S+ kernel: (.*)")
 
 
-def kernel_lines(case: DeathCase, kmsg: str = KMSG) -> tuple[KernelLine, ...]:
+def kernel_lines(case: DeathCase, kmsg: str = "") -> tuple[KernelLine, ...]:
     """Lines about this engine since it was last seen to serve, oldest first, 3 at most. It blocks.
+
+    Args:
+        case: what is known of it.
+        kmsg: what to read in place of ``/dev/kmsg``.
 
     Raises:
         SourceError: no_permission, not_supported, timeout, too_large, parse.
     """
     try:
-        records: Iterable[tuple[float, str]] = list(_records(kmsg))
+        records: Iterable[tuple[float, str]] = list(_records(kmsg or KMSG))
     except OSError:  # not ours to read, or none (in a container): then the journal, if that is
         records = list(_journal())
-    oldest = 0.0 if case.since is None else case.since - BEFORE_S
+    oldest = (time.time() - UNSEEN_S if case.since is None else case.since) - BEFORE_S
     found: dict[str, KernelLine] = {}
     for at, text in records:
         if at >= oldest and (kind := _kind(text, case)) is not None:

@@ -13,10 +13,11 @@ from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources import offloop
 from tui.sources.child import output
+from tui.sources.death.lines import stop_mark
 from tui.sources.docker import ContainerSource
 
 if TYPE_CHECKING:
-    from tui.model.death import DeathCase
+    from tui.model.death import DeathCase, StopMark
 
 TAIL_BYTES: Final = 64 * 1024
 JOURNAL_LINES: Final = 200
@@ -44,6 +45,36 @@ class Log(Protocol):
     async def close(self) -> None:
         """Nothing is asked any more."""
         ...
+
+
+class MarkSource:
+    """Whether a log says that its engine stops; a ``StopMarkSource``.
+
+    Args:
+        log: where it is written.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.name = log.origin
+        self.period_s = log.period_s
+        self._log = log
+
+    async def read(self) -> StopMark:
+        """One look at the end of the log; raises ``SourceError``."""
+        return stop_mark(await self._log.tail())
+
+    async def close(self) -> None:
+        """Nothing is asked any more."""
+        await self._log.close()
+
+
+def mark_source(case: DeathCase) -> MarkSource | None:
+    """Of the log that is known of an engine; None where none is, or its name is none."""
+    try:
+        log = log_of(case)
+    except SourceError:  # named among what is missing once the engine has gone
+        return None
+    return None if log is None else MarkSource(log)
 
 
 def log_of(case: DeathCase) -> Log | None:

@@ -28,6 +28,25 @@ DEADLINE_S: Final = 4.0
 T = TypeVar("T")
 
 
+class DeathSource:
+    """An ``AsyncSource`` of one end.
+
+    Args:
+        case: what is known before.
+    """
+
+    def __init__(self, case: DeathCase) -> None:
+        self.name = f"end of {case.url}"
+        self._case = case
+
+    async def read(self) -> DeathReading:
+        """One look."""
+        return await look_into(self._case)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
 async def look_into(case: DeathCase) -> DeathReading:
     """What can be known of an end. What cannot is named in ``missing``; nothing is raised."""
     ended, kernel, log = await asyncio.gather(
@@ -73,24 +92,24 @@ async def _exit(case: DeathCase) -> tuple[ExitReading, bool]:
     kind, _, name = case.log.partition(":")
     container = name if kind == "docker" else case.container_id
     if container:
-        return await _of_container(container, case.runtime)
+        return await _of_container(container, case)
     unit = (name if "." in name else f"{name}.service") if kind == "unit" else case.unit
     if unit:
         return await _of_unit(unit, case)
     raise SourceError("not_supported", "neither systemd nor Docker started it: nobody kept its exit status")
 
 
-async def _of_container(container: str, runtime: str | None) -> tuple[ExitReading, bool]:
-    source = ContainerSource(container, runtime)
+async def _of_container(container: str, case: DeathCase) -> tuple[ExitReading, bool]:
+    source = ContainerSource(container, case.runtime)
     try:
         found = await source.read()
     finally:
         await source.close()
-    running = found.state in ("running", "paused")
+    name = found.name or container[:12]
     return (
         ExitReading(
             source="docker",
-            name=found.name or container[:12],
+            name=name,
             code=found.exit_code,
             ended_at=found.finished_at,
             oom_killed=found.oom_killed,
@@ -100,31 +119,45 @@ async def _of_container(container: str, runtime: str | None) -> tuple[ExitReadin
             grace_s=found.stop_timeout_s,
             mem_limit_mib=found.mem_limit_mib,
         ),
-        running,
+        _runs_again(found.state in ("running", "paused"), found.started_at, case, f"container {name}"),
     )
 
 
 async def _of_unit(unit: str, case: DeathCase) -> tuple[ExitReading, bool]:
     found = await UnitSource(unit, user=case.user_unit, manager_uid=case.manager_uid).read()
-    running = found.active in ("active", "activating", "reloading") and found.main_pid is not None
+    running = found.exit_code is None and found.main_pid is not None
+    again = _runs_again(running, found.started_at, case, unit)
     return (
         ExitReading(
             source="systemd",
             name=unit,
             code=found.exit_code,
             ended_at=found.ended_at,
-            result=found.result if not running else None,
+            result=None if running else found.result,
             oom_killed=None if running or found.result is None else found.result == "oom-kill",
             policy=found.restart,
             restarts=found.restarts,
             grace_s=found.stop_timeout_s,
             mem_limit_mib=found.mem_limit_mib,
         ),
-        running,
+        again,
     )
 
 
+def _runs_again(running: bool, started_at: float | None, case: DeathCase, name: str) -> bool:
+    """Whether it has been started since the engine was last seen to serve.
+
+    Raises:
+        SourceError: it runs, and has all the time: the engine was only a part of it.
+    """
+    if running and case.since is not None and (started_at is None or started_at < case.since):
+        raise SourceError("not_supported", f"{name} runs on without it: nobody kept its exit status")
+    return running
+
+
 async def _kernel(case: DeathCase) -> tuple[KernelLine, ...]:
+    if not case.local:
+        return ()
     return await offloop.start(lambda: kernel_lines(case), "kernel log")
 
 
