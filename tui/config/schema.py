@@ -223,7 +223,7 @@ _THRESHOLD_COMMENTS = {
     "net_mb_s": "network traffic that is more than prompts and tokens, MB/s",
     "throttled_ratio": "CPU periods in which the engine's cgroup ran out of its quota",
     "run_wait_pct": "time in which an engine's threads want a core and have none",
-    "futex_ratio": "looks at an engine's restless threads that found them waiting for a lock",
+    "futex_ratio": "sleeps of an engine's restless threads that are on a futex (a lock)",
     "net_util_pct": "a network interface or adapter this near to its speed is full",
     "backlog": "connections that wait to be accepted by the server",
     "prefix_hit_ratio": "a prefix cache that works hits at least this often",
@@ -318,7 +318,7 @@ SECTIONS: dict[str, tuple[type[Any], tuple[Key, ...]]] = {
     "screen": (
         ScreenSettings,
         (
-            Key("theme", string, "name of a file in themes/"),
+            Key("theme", string, "name of a file in themes/; empty: the one chosen last, else dark"),
             Key("slow", boolean, "fewer frames, for slow links"),
             Key("ascii", boolean, "no characters beyond ASCII"),
         ),

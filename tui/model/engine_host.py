@@ -62,8 +62,8 @@ class EngineHostReading:
     """Of the threads that switch most, as far as they were looked into."""
     involuntary_s: float | None = None
     futex_share: float | None = None
-    """0-1: of the looks at threads that switch all the time, those that found one waiting for a lock
-    (``wchan``); over some 20 s. None while too few were made, and where ``wchan`` may not be read."""
+    """0-1: of the looks that found a thread asleep that switches all the time, those on a futex: for a lock,
+    or for word from another thread (``wchan``); over the last minute or so. None while too few were made, and where ``wchan`` may not be read."""
     quota_cores: float | None = None
     """CPU limit of the tightest control group above it; None without one."""
     throttled_share: float | None = None

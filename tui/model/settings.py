@@ -72,8 +72,8 @@ class Thresholds:
     """Periods in which the engine's control group ran out of its CPU quota, of those in which it ran."""
     run_wait_pct: float = 30.0
     """Of the time in which an engine's threads want a core, the share in which they have none."""
-    futex_ratio: float = 0.4
-    """Of the looks at an engine's restless threads, those that found one waiting for a lock."""
+    futex_ratio: float = 0.5
+    """Of the looks that found an engine's restless threads asleep, those that did so on a futex."""
     net_mb_s: float = 100.0
     """Traffic from here up is more than prompts and tokens: tensors or weights are on the wire."""
     net_util_pct: float = 85.0
@@ -165,7 +165,8 @@ class NotifySettings:
 class ScreenSettings:
     """How the live screen looks."""
 
-    theme: str = "dark"
+    theme: str = ""
+    """Empty: the one that was chosen last on the screen, else ``dark``."""
     slow: bool = False
     ascii: bool = False
 

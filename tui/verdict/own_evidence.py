@@ -41,7 +41,7 @@ def futex(s: Signals) -> Evidence | None:
     own = s.own.reading
     if own is None or own.futex_share is None:
         return None
-    text = f"waiting for a lock in {100 * own.futex_share:.0f} % of looks at its threads"
+    text = f"its restless threads sleep on a futex in {100 * own.futex_share:.0f} % of looks"
     return Evidence("futex_share", own.futex_share, "", ">=", s.thresholds.futex_ratio, text)
 
 
@@ -125,7 +125,7 @@ def interface(s: Signals) -> Evidence | None:
     if host is None or host.net_util_pct is None or not host.net_busiest:
         return None
     text = (
-        f"{host.net_busiest} {count(host.net_busiest_mb_s)} of {count(host.net_speed_mb_s)} MB/s "
+        f"{host.net_busiest} {number(host.net_busiest_mb_s)} of {number(host.net_speed_mb_s)} MB/s "
         f"({number(host.net_util_pct)} %)"
     )
     return Evidence("net_util_pct", host.net_util_pct, "%", ">=", s.thresholds.net_util_pct, text)

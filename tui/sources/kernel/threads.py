@@ -25,7 +25,7 @@ _SHOWN = 6  # threads of an engine, and one of each role beside them
 _INTO = 16  # threads whose switches and waits are looked into
 _BUSY_PCT = 5.0
 _SWITCHES_S = 20.0  # a thread that runs more often than this works; one of an idle pool sleeps on a futex too
-_LOOKS_KEPT = 10  # scans whose looks at waits are counted together
+_LOOKS_KEPT = 20  # scans whose looks at waits are counted together
 _LOOKS_LEAST = 20
 _NAMES: tuple[tuple[str, ProcessRole], ...] = (
     ("detok", "detokenizer"),
@@ -210,7 +210,10 @@ class ThreadMeter:
         return rates
 
     def _look(self, restless: list[_Thread], threads: list[_Thread]) -> bool:
-        """Count those that wait for a lock now; true where the kernel does not tell us."""
+        """Count those that sleep now, and those that do on a futex; true where the kernel does not tell us.
+
+        Those that run or wait for a core are left out: how many these are is the load's doing.
+        """
         if not restless:
             return False
         found = [self._wait(t) for t in restless]
@@ -219,7 +222,8 @@ class ThreadMeter:
             sleeper = min(threads, key=lambda t: (t.switches_s or 0.0, t.cpu_pct))
             if self._wait(sleeper) in (b"", b"0") and not sleeper.cpu_pct:
                 return True
-        self._looks.append((sum(wait.startswith(b"futex") for wait in found), len(found)))
+        asleep = [wait for wait in found if wait not in (b"", b"0")]
+        self._looks.append((sum(wait.startswith(b"futex") for wait in asleep), len(asleep)))
         return False
 
     def _wait(self, thread: _Thread) -> bytes:

@@ -41,7 +41,7 @@ def _cpu(own: EngineHostReading) -> list[str]:
     ]
     found += [f"waits for a core {percent(own.wait_pct)} %"] if own.wait_pct is not None else []
     found += [f"{count(own.switches_s)} switches/s"] if own.switches_s is not None else []
-    found += [f"in locks {100 * own.futex_share:.0f} %"] if own.futex_share is not None else []
+    found += [f"on futexes {100 * own.futex_share:.0f} %"] if own.futex_share is not None else []
     return found
 
 
