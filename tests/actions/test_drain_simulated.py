@@ -228,8 +228,9 @@ async def test_a_stop_command_that_does_not_stop_it() -> None:
 
 
 async def test_requests_are_as_long_as_the_model_allows() -> None:
-    settings = {"max_model_len": 164, "kv_tokens": 4096}
-    async with simulated(sigterm="abort-finish", decode_step_s=0.02, **settings) as engine:
+    async with simulated(
+        sigterm="abort-finish", decode_step_s=0.02, max_model_len=164, kv_tokens=4096
+    ) as engine:
         seen = await run(engine, traffic=Traffic(2, max_tokens=20, outlast_s=5.0, model="demo-8b"))
     # 20 tokens ended before the action, 100 do not outlast it by 5 s, and there is no room for more
     assert [r["tokens_wanted"] for r in seen.requests("in_flight")] == [100, 100]
