@@ -11,7 +11,7 @@ from tests.verdict import made
 from tui.model.engine_host import EngineHostReading
 from tui.model.history import History
 from tui.model.readings import EngineReading, GpuReading, HostReading
-from tui.model.settings import ProbeSettings, Slo, Thresholds
+from tui.model.settings import Slo, Thresholds
 from tui.verdict import texts
 from tui.verdict.assess import RANK, assess
 from tui.verdict.findings import findings
@@ -78,7 +78,7 @@ def test_rule_that_fails_is_a_finding_and_the_others_still_judge() -> None:
     found = assess(picture, LIMITS, SLO, rules)
     assert (found.verdict.verdict, found.verdict.confidence) == ("healthy", "medium")
     assert found.errors == ("cpu: ZeroDivisionError: broken [red]",)
-    shown = findings(snapshot, (found,), LIMITS, ProbeSettings())
+    shown = findings(snapshot, (found,), LIMITS)
     assert [(f.id, f.level, f.scope) for f in shown] == [("rule-error", "error", made.URL)]
 
 

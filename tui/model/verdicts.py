@@ -45,6 +45,8 @@ class Verdict:
     """For a headline, e.g. ``KV CACHE FULL``."""
     secondary: tuple[VerdictName, ...] = ()
     confidence: Confidence = "low"
+    certainty: tuple[str, ...] = ()
+    """Why it is not higher, or that it is high: signals that agree, and what is missing, in words."""
     state: Literal["held", "changing"] = "held"
     since: float | None = None
     """Epoch seconds at which it was first held; None where nothing watches over time."""

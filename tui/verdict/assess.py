@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tui.model.verdicts import CALM, Verdict
 from tui.verdict import evidence as ev
-from tui.verdict.outcome import LEVELS, Outcome, fires
+from tui.verdict.certainty import Certainty
+from tui.verdict.outcome import Outcome, fires
 from tui.verdict.rules import RULES
 from tui.verdict.signals import Signals
 from tui.verdict.texts import TEXTS, advice
@@ -109,22 +110,25 @@ def _verdict(
     secondary: tuple[VerdictName, ...],
 ) -> Verdict:
     outcome = outcomes[name] if name != "unknown" else _unknown(s, outcomes)
-    absent = _absent_sources(s, name)
-    missing = [*outcome.missing, *absent]
-    level = LEVELS.index(outcome.confidence)
-    if name in CALM:
-        unsure = [m for other in outcomes.values() if other.state == "cannot_say" for m in other.missing]
-        missing += unsure
-        disputed = any(o.state == "fires" for other, o in outcomes.items() if other not in CALM)
-        if unsure or disputed:
-            level = min(level, LEVELS.index("medium"))
-    level = max(0, level - len(absent) - _brief(s, name))
+    unsure = tuple(n for n, o in outcomes.items() if o.state == "cannot_say") if name in CALM else ()
+    certainty = Certainty(
+        points=outcome.points,
+        missing=outcome.missing,
+        unsure=unsure,
+        disputed=tuple(n for n, o in outcomes.items() if o.state == "fires" and n not in CALM)
+        if name in CALM
+        else (),
+        absent=tuple(_absent_sources(s, name)),
+        brief_s=s.picture.held_s if _brief(s, name) else None,
+    )
+    missing = [*outcome.missing, *certainty.absent, *(m for n in unsure for m in outcomes[n].missing)]
     return Verdict(
         scope=s.picture.scope,
         verdict=name,
         title=TEXTS[name].title,
         secondary=secondary,
-        confidence=LEVELS[level],
+        confidence=certainty.level,
+        certainty=certainty.words[1:] if name == "unknown" else certainty.words,
         evidence=tuple(dict.fromkeys(outcome.evidence)),
         missing=tuple(dict.fromkeys(missing))[:MOST_MISSING],
         advice=advice(name, s.picture),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tui.model.verdicts import Judgement, Verdict
 from tui.verdict import evidence as ev
 from tui.verdict.assess import RANK, assess, judge
+from tui.verdict.explain import explain
 from tui.verdict.findings import findings
 from tui.verdict.gpu_signals import gpu_signals
 from tui.verdict.hold import Hold
@@ -16,6 +17,7 @@ from tui.verdict.rules.gpu_fault import RECORDED_XID
 from tui.verdict.texts import TEXTS
 
 if TYPE_CHECKING:
+    from tui.model.explanations import Explanation
     from tui.model.history import History
     from tui.model.settings import Slo, Thresholds
     from tui.model.snapshot import HostSnapshot
@@ -116,6 +118,14 @@ class Judge:
         """Changes of what was shown for a scope: (epoch seconds, verdict), oldest first."""
         hold = self._host if scope == HOST else self._holds.get(scope)
         return [] if hold is None else list(hold.timeline)
+
+    def explain(self, scope: str, snapshot: HostSnapshot, history: History) -> Explanation | None:
+        """Everything behind one engine's verdict on a snapshot; None where that has no such engine."""
+        seen = zip(pictures(snapshot, history, self._cores_seen), snapshot.engines, strict=True)
+        for picture, view in seen:
+            if picture.scope == scope:
+                return explain(picture, view, self._thresholds, self._slo)
+        return None
 
     def _hold(self, scope: str) -> Hold:
         hold = self._holds.get(scope)

@@ -24,6 +24,8 @@ class Outcome:
     evidence: tuple[Evidence, ...] = ()
     missing: tuple[str, ...] = ()
     confidence: Confidence = "low"
+    points: int = 0
+    """Of one that fires: see ``confidence``."""
 
 
 _QUIET = Outcome("quiet")
@@ -47,7 +49,7 @@ def confidence(points: int) -> Confidence:
 
 def fires(points: int, *evidence: Evidence | None, missing: tuple[str, ...] = ()) -> Outcome:
     """The condition holds. Evidence that is None could not be read and is left out."""
-    return Outcome("fires", tuple(filter(None, evidence)), missing, confidence(points))
+    return Outcome("fires", tuple(filter(None, evidence)), missing, confidence(points), points)
 
 
 def quiet(*evidence: Evidence | None) -> Outcome:

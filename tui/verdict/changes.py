@@ -1,0 +1,109 @@
+"""What would change a rule's mind: it is asked again with a figure or two on the other side of a limit."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from tui.model.explanations import Change, Move
+from tui.verdict.figures import FIGURES
+from tui.verdict.signals import Signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tui.model.settings import Slo, Thresholds
+    from tui.verdict.figures import Figure
+    from tui.verdict.outcome import Rule
+    from tui.verdict.picture import Picture
+
+MOST = 2
+"""Single figures that are named; the nearest is what matters."""
+MARGIN = 1e-6
+"""So far beyond a limit that no rule takes it for the limit itself."""
+
+
+class _Step(NamedTuple):
+    figure: Figure
+    move: Move
+    target: float
+    distance: float
+
+
+class OtherPictures:
+    """One picture, and what it would be if its figures were others: shared by all rules that are asked.
+
+    Args:
+        signals: of the picture as it is.
+    """
+
+    def __init__(self, signals: Signals) -> None:
+        self._picture = signals.picture
+        self._thresholds: Thresholds = signals.thresholds
+        self._slo: Slo = signals.slo
+        self._steps = tuple(step for figure in FIGURES for step in _steps(figure, signals))
+        self._seen: dict[tuple[_Step, ...], Signals] = {}
+
+    def changes(self, rule: Rule, *, fires: bool) -> tuple[Change, ...]:
+        """What would turn the rule around, the nearest first.
+
+        Args:
+            rule: the rule.
+            fires: whether it fires on the picture as it is.
+        """
+        inputs = frozenset(rule.inputs)
+        steps = [step for step in self._steps if step.figure.inputs & inputs]
+        single = self._turning(rule, ((step,) for step in steps), fires=fires)
+        if single:
+            return tuple(_one_a_figure(single))[:MOST]
+        apart = (pair for pair in itertools.combinations(steps, 2) if pair[0].figure is not pair[1].figure)
+        return tuple(self._turning(rule, apart, fires=fires)[:1])
+
+    def _turning(self, rule: Rule, sets: Iterator[tuple[_Step, ...]], *, fires: bool) -> list[Change]:
+        found = [
+            Change(tuple(step.move for step in steps), sum(step.distance for step in steps))
+            for steps in sets
+            if (rule.judge(self._with(steps)).state == "fires") is not fires
+        ]
+        return sorted(found, key=lambda change: change.distance)
+
+    def _with(self, steps: tuple[_Step, ...]) -> Signals:
+        found = self._seen.get(steps)
+        if found is None:
+            picture: Picture = self._picture
+            for step in steps:
+                picture = step.figure.write(picture, step.target)
+            found = self._seen[steps] = Signals(picture, self._thresholds, self._slo)
+        return found
+
+
+def _one_a_figure(changes: list[Change]) -> Iterator[Change]:
+    named: set[str] = set()
+    for change in changes:
+        signal = change.moves[0].signal
+        if signal not in named:
+            named.add(signal)
+            yield change
+
+
+def _steps(figure: Figure, signals: Signals) -> Iterator[_Step]:
+    value = figure.read(signals)
+    if value is None or not math.isfinite(value):
+        return
+    for limit in dict.fromkeys(figure.limits(signals)):
+        if limit is None or not math.isfinite(limit):
+            continue
+        comparison, target = _beyond(value, limit, figure.least)
+        move = Move(figure.signal, value, comparison, limit, figure.unit)
+        distance = abs(target - value) / max(abs(value), abs(limit), MARGIN)
+        yield _Step(figure, move, target, min(1.0, distance))
+
+
+def _beyond(value: float, limit: float, least: float) -> tuple[str, float]:
+    """Where the figure would have to be, and what would hold of it there."""
+    if limit == 0.0:
+        return ("=", 0.0) if value > 0 else (">", least)
+    if value >= limit:
+        return "<", limit * (1 - MARGIN)
+    return ">=", limit * (1 + MARGIN)
