@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from tui.runtime.deadline import within
+from tui.sources.deadline import within
 
 
 @dataclass(slots=True)

@@ -16,10 +16,10 @@ from tui.actions.units import OwnUnit, own_unit
 from tui.memory.model_files import read_model
 from tui.model.status import SourceError
 from tui.model.urls import host_port
-from tui.runtime.deadline import within
 from tui.runtime.probe_settings import default_specs, in_force
 from tui.sources import offloop
 from tui.sources.command_line import command_args
+from tui.sources.deadline import within
 from tui.sources.engines.source import EngineSource
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from tui.actions.plan import HeldProcess, RefusedError
 from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.model.urls import host_port, parse_url
-from tui.runtime.deadline import within
 from tui.sources import offloop
 from tui.sources.addresses import answers_at, is_local, parse_address
+from tui.sources.deadline import within
 from tui.sources.engine_tree import is_in_other_network, tree_of
 from tui.sources.kernel.cgroup import place as place_of
 from tui.sources.kernel.procfs import link, numbered

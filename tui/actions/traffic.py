@@ -23,6 +23,7 @@ import httpx
 
 from tui.actions import client as http
 from tui.actions.sse import Stream
+from tui.sources.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -186,7 +187,7 @@ class Requests:
 
     async def _run(self, request: OwnRequest, body: bytes, deadline_s: float | None) -> None:
         try:
-            await asyncio.wait_for(self._exchange(request, body), deadline_s)
+            await within(deadline_s, self._exchange(request, body))
         except asyncio.TimeoutError:
             self._end(request, "timeout")
         except httpx.HTTPError as error:

@@ -16,8 +16,8 @@ from tui.model.status import SourceError
 from tui.model.urls import host_port
 from tui.runtime.blocking import BlockingRunner
 from tui.runtime.clock import SystemClock
-from tui.runtime.deadline import within
 from tui.sources import offloop
+from tui.sources.deadline import within
 from tui.sources.engines.source import EngineSource
 from tui.sources.http import HttpTarget
 from tui.sources.kernel.procfs import read_file

@@ -7,6 +7,7 @@ import os
 import subprocess
 
 from tui.demo.process import Inherited, module_command
+from tui.sources.deadline import within
 
 _START_S = 10.0
 
@@ -37,7 +38,7 @@ class LeashHolder:
         loop = asyncio.get_running_loop()
         loop.add_reader(pipe.fileno(), told.set)
         try:
-            await asyncio.wait_for(told.wait(), _START_S)
+            await within(_START_S, told.wait())
         except asyncio.TimeoutError:
             return False
         finally:

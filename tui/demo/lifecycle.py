@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.demo import shutdown_log
 from tui.demo.completions import RefusedError
+from tui.sources.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -240,7 +241,7 @@ class Lifecycle:
 
     async def _until_changed(self, timeout_s: float) -> None:
         try:
-            await asyncio.wait_for(self._changed.wait(), max(0.0, timeout_s))
+            await within(max(0.0, timeout_s), self._changed.wait())
         except asyncio.TimeoutError:
             return
         self._changed.clear()

@@ -26,6 +26,7 @@ from tui.demo.parts import Parts
 from tui.demo.process import module_command
 from tui.demo.spec import EngineSpec, MachineSpec, SpecError
 from tui.demo.traffic import TrafficSpec
+from tui.sources.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +158,7 @@ class Supervisor:
         deadline_s = time.monotonic() + _END_S
         if self._alive:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._all_gone.wait(), _END_S)
+                await within(_END_S, self._all_gone.wait())
         for process in (self._engine, self._traffic, self._leash.process if self._leash else None):
             if process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.demo.process import Inherited, set_comm
+from tui.sources.deadline import within
 
 _MOST_IN_FLIGHT = 4096
 _BYTES_PER_TOKEN = 4
@@ -85,7 +86,7 @@ class Traffic:
         """Wait for a moment; True, and at once, if the figures changed meanwhile."""
         left_s = due_s - asyncio.get_running_loop().time()
         try:
-            await asyncio.wait_for(self._changed.wait(), None if left_s == float("inf") else left_s)
+            await within(None if left_s == float("inf") else left_s, self._changed.wait())
         except asyncio.TimeoutError:
             return False
         self._changed.clear()

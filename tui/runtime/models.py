@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tui.memory.breakdown import breakdown
 from tui.memory.model_files import ModelFiles, model_option
 from tui.sources import offloop
+from tui.sources.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -71,7 +72,7 @@ class ModelWatch:
         assert read is not None  # or nothing was asked
         try:
             work = offloop.start(lambda: read(args, key[1]), f"model of {url}")
-            found = await asyncio.wait_for(work, READING_S)
+            found = await within(READING_S, work)
         except asyncio.TimeoutError:
             found = ModelFiles(why=f"the model's files were not read within {READING_S:g} s")
         except OSError as error:

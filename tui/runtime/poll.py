@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tui.model.status import Observed, SourceError, SourceState, SourceStatus
 from tui.model.text import clean
-from tui.runtime.deadline import within
 from tui.sources.command_line import redact
+from tui.sources.deadline import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable

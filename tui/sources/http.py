@@ -27,6 +27,7 @@ from tui.model.text import clean
 from tui.model.urls import host_port
 from tui.sources import offloop
 from tui.sources.answers import Answer
+from tui.sources.deadline import within
 from tui.sources.http_failures import failure
 from tui.sources.inflate import Inflate
 from tui.sources.proxies import proxy_for
@@ -178,7 +179,7 @@ class HttpTarget:
         transports, self._transports = self._transports, {}
         for transport in transports.values():
             try:
-                await asyncio.wait_for(transport.aclose(), CLOSE_S)
+                await within(CLOSE_S, transport.aclose())
             except asyncio.TimeoutError:
                 return  # a peer that does not answer the end of TLS: nobody waits for it
 
@@ -188,7 +189,7 @@ class HttpTarget:
         self._received = None
         try:
             work = self._exchange(path, deadline_s, max_bytes, cut, content)
-            return await asyncio.wait_for(work, deadline_s)
+            return await within(deadline_s, work)
         except asyncio.TimeoutError:
             raise self._too_late(deadline_s) from None
 

@@ -21,6 +21,7 @@ from tui.probing.outcomes import (
     next_url,
     tcp_outcome,
 )
+from tui.sources.deadline import within
 from tui.sources.http import HttpTarget
 from tui.sources.resolve import Resolver
 
@@ -181,7 +182,7 @@ class TcpProber:
         """Open a connection and close it."""
         try:
             address = (await self._resolver.addresses())[0]
-            _, writer = await asyncio.wait_for(asyncio.open_connection(address, self._port), limit_s)
+            _, writer = await within(limit_s, asyncio.open_connection(address, self._port))
         except SourceError as error:
             return ProbeResult(no_status(error), tcp_outcome(False), error.detail)
         except ConnectionRefusedError:

@@ -38,7 +38,7 @@ async def prepare(wish: Wish, target: EngineTarget, config: Config) -> Prepared:
     def plan() -> Prepared:
         # importing them takes longer than a key may
         from tui.actions.planning import make_plan
-        from tui.runtime.deadline import within
+        from tui.sources.deadline import within
 
         return asyncio.run(within(PLAN_S, make_plan(wish, target, config)))
 

@@ -10,6 +10,7 @@ from tui.model.death import DeathReading, ExitReading, KernelLine
 from tui.model.readings import Missing
 from tui.model.status import SourceError
 from tui.sources import offloop
+from tui.sources.deadline import within
 from tui.sources.death.kernel_log import kernel_lines
 from tui.sources.death.lines import core_crashed, error_lines, last_run, stop_mark
 from tui.sources.death.logs import log_of
@@ -80,7 +81,7 @@ async def look_into(case: DeathCase) -> DeathReading:
 
 async def _bounded(work: Coroutine[Any, Any, T]) -> T | SourceError:
     try:
-        return await asyncio.wait_for(work, DEADLINE_S)
+        return await within(DEADLINE_S, work)
     except SourceError as error:
         return error
     except asyncio.TimeoutError:

@@ -6,8 +6,8 @@ import contextlib
 import pytest
 
 from tests.support.clock import ManualClock, settle
-from tui.runtime.deadline import within
 from tui.runtime.poll import Poller
+from tui.sources.deadline import within
 
 
 async def test_gives_the_result_or_the_error_of_the_work() -> None:

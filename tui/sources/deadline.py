@@ -12,15 +12,19 @@ import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable
 
 T = TypeVar("T")
 
 GIVE_UP_S = 1.0
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+async def within(seconds: float | None, work: Awaitable[T]) -> T:
     """The result of ``work``, which is cancelled when it takes longer, or when the caller is cancelled.
+
+    Args:
+        seconds: the deadline; None: as long as it takes.
+        work: a coroutine, or a future.
 
     Raises:
         asyncio.TimeoutError: it took longer.
