@@ -16,10 +16,12 @@ HIDDEN: Final = "***"
 
 _ARGUMENT_MAX = 1000
 # An option whose value is a secret, by its name without dashes. The engines' parsers take any unique
-# beginning of a name too: --api-k, --admin, --hf-t, --ssl-keyfile-p.
+# beginning of a name too: --api-k, --admin, --hf-t, --ssl-keyfile-p. vLLM sets members of JSON by dots
+# (--kv-transfer-config.kv_connector_extra_config.password), Triton's --http-restricted-api holds a key.
 _SECRET_OPTION = re.compile(
-    r"api-?k|admin(?:$|-)|hf-to?k?e?n?$|ssl-keyfile-p"
-    r"|(?:.*-)?(?:api-?key|token|password|passwd|passphrase|secret|secret-key|access-key|credentials?)$",
+    r"api-?k|admin(?:$|-)|hf-to?k?e?n?$|ssl-keyfile-p|(?:http|grpc)-restricted-"
+    r"|(?:.*[-.])?(?:api-?key|token|password|passwd|passphrase|pass|pwd|secret|bearer|credentials?)$"
+    r"|.*[-.]key$",
     re.IGNORECASE,
 )
 # Text in which a secret is named, or shows by its own form; the first group stays.
