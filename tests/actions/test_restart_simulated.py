@@ -66,14 +66,14 @@ async def test_a_killed_api_server_comes_back_beside_its_orphans(tmp_path: Path,
     # readiness is looked at ten times a second
     assert seen.at("ready") == pytest.approx(ready_at, abs=slack() + 0.1)
     assert seen.t("port_open") == pytest.approx(seen.t("ready"), abs=slack() + 0.1)
-    assert seen.t("ready") <= seen.t("first_token") <= seen.t("ready") + slack() + 0.1
+    assert seen.t("first_token") == pytest.approx(seen.t("ready"), abs=slack() + 0.1)
     lost = min(seen.t("main_exit"), seen.t("port_closed"), seen.t("first_refused"))
     assert report["downtime_s"] == pytest.approx(seen.t("first_token") - lost, abs=0.002)
     assert report["outcomes"]["refused"] >= 2 and report["outcomes"]["200"] >= 5
     names = [phase["name"] for phase in report["phases"]]
     assert names == ["down", "starting", "weights", "compile", "ready", "first_token", "cache_warm"]
     for before, after in zip(report["phases"], report["phases"][1:], strict=False):
-        assert before["end_s"] == after["start_s"]
+        assert before["end_s"] == pytest.approx(after["start_s"], abs=0.1)
     figures = measured.parse(json.dumps(report))[0]
     assert figures.load_s == pytest.approx(seen.t("ready") - seen.t("spawned"), abs=0.01)
     assert figures.gpu_leftovers == 1
