@@ -107,9 +107,12 @@ def targets_from(
 
 def real_sources() -> Sources:
     """NVML, /proc and HTTP of this machine."""
+    from tui.actions.under_way import TestsUnderWay
     from tui.memory.model_files import read_model
     from tui.runtime.sources import Sources
     from tui.sources.addresses import is_local
+    from tui.sources.death.logs import mark_source
+    from tui.sources.death.look import DeathSource
     from tui.sources.docker import ContainerSource
     from tui.sources.engine_processes import EngineProcessSource
     from tui.sources.engines.source import EngineSource
@@ -132,6 +135,9 @@ def real_sources() -> Sources:
         model=read_model,
         unit=lambda p: UnitSource(p.unit or "", user=p.user_unit, manager_uid=p.manager_uid),
         state=state_dir(),
+        death=DeathSource,
+        stop_mark=mark_source,
+        tests=TestsUnderWay,
         own=EngineProcessSource,
     )
 

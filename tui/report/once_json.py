@@ -27,6 +27,9 @@ _HOST_KEYS = (
     "cpu_pct_total", "cpu_cores", "load1", "busiest_process_cpu_pct", "busiest_process",
     "busiest_thread_cpu_pct", "busiest_thread", "iowait_pct", "disk_util_pct", "disk_read_mb_s",
     "disk_write_mb_s", "mem_used_pct", "psi_cpu", "psi_io", "psi_mem", "ctx_switches_s", "net_mb_s",
+    "swap_used_mib", "swap_total_mib", "swap_in_mb_s", "swap_out_mb_s", "oom_kills", "net_busiest",
+    "net_busiest_mb_s", "net_speed_mb_s", "net_util_pct", "ib_rx_mb_s", "ib_tx_mb_s", "ib_util_pct",
+    "ib_port",
 )  # fmt: skip
 _GPU_KEYS = (
     "index", "uuid", "name", "sm_pct", "mem_ctrl_pct", "mem_used_mib", "mem_total_mib", "power_w",
@@ -51,6 +54,11 @@ _ENGINE_KEYS = (
     "tpot_p99_s", "tpot_mean_s", "e2e_p50_s", "e2e_p99_s", "e2e_mean_s", "queue_p50_s", "queue_p99_s",
     "queue_mean_s", "http_429_ratio", "preempted", "spec_accept_ratio", "spec_accept_length", "stalled_s",
     "stalled_scrapes", "asleep", "paused", "restarts",
+)  # fmt: skip
+
+_EXIT_KEYS = (
+    "source", "name", "code", "ended_at", "result", "oom_killed", "error", "policy", "restarts", "grace_s",
+    "mem_limit_mib",
 )  # fmt: skip
 
 
@@ -179,6 +187,9 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "tls_verified": not view.unverified if view.url.startswith("https:") else None,
         "args": _told(view.args),
         "defaults": _told(view.defaults),
+        "own": _plain(dataclasses.asdict(view.own.reading))
+        if view.own.reading and view.own.status.ok
+        else None,
         "state": phase,
         "reason": status.reason or figures.reason,
         "detail": status.detail or figures.detail or None,
@@ -202,7 +213,34 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
             for r in figures.ranks
         ]
         or None,
-        "missing": [dataclasses.asdict(m) for m in figures.missing],
+        "missing": [dataclasses.asdict(m) for m in (*figures.missing, *view.untold)],
+        "stopping": view.stopping or None,
+        "exit": _exit(view),
+    }
+
+
+def _exit(view: EngineView) -> dict[str, Any] | None:
+    """How its last end came about; null where none was seen."""
+    death = view.death.reading
+    if death is None:
+        return None
+    ended = death.exit
+    told = {} if ended is None else {key: _plain(getattr(ended, key)) for key in _EXIT_KEYS}
+    return {
+        **dict.fromkeys(_EXIT_KEYS),
+        **told,
+        "ended_at": None if ended is None or ended.ended_at is None else instant(ended.ended_at),
+        "error": None if ended is None else ended.error or None,
+        "asked_to_stop": death.asked_to_stop,
+        "core_crashed": death.core_crashed,
+        "restarted": death.restarted,
+        "kernel": [
+            {"kind": line.kind, "text": line.text, "at": None if line.at is None else instant(line.at)}
+            for line in death.kernel
+        ],
+        "log": list(death.log),
+        "log_origin": death.log_origin or None,
+        "missing": [dataclasses.asdict(m) for m in death.missing],
     }
 
 

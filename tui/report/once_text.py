@@ -23,14 +23,20 @@ def render(snapshot: HostSnapshot, judgement: Judgement) -> str:
     lines = []
     if snapshot.simulated:
         lines += ["SIMULATED", ""]
+    lines += conclusions(snapshot, judgement)
+    parts = (_gpus, _engines, _orphans, _host, _probes)
+    lines += [line for part in parts if (found := part(snapshot)) for line in ("", *found)]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def conclusions(snapshot: HostSnapshot, judgement: Judgement) -> list[str]:
+    """Verdicts with evidence and advice, then the findings, in lines."""
+    lines: list[str] = []
     for verdict in judgement.verdicts:
         if len(judgement.verdicts) == 2 and verdict.scope == "host":
             continue  # one engine: the host's verdict repeats it
         lines += _verdict(verdict)
-    lines += [line for finding in judgement.findings for line in _finding(finding, snapshot)]
-    parts = (_gpus, _engines, _orphans, _host, _probes)
-    lines += [line for part in parts if (found := part(snapshot)) for line in ("", *found)]
-    return "\n".join(lines).strip("\n") + "\n"
+    return lines + [line for finding in judgement.findings for line in _finding(finding, snapshot)]
 
 
 def _verdict(verdict: Verdict) -> list[str]:
@@ -151,9 +157,9 @@ def _latency(reading: EngineReading, field: str) -> str:
 def _below(view: EngineView) -> list[str]:
     """Exact means with the window of all latencies, and what would bring what a verdict needs."""
     reading = view.engine.reading
+    lines = _end(view)
     if reading is None or view.engine.status.state is SourceState.FAILED:
-        return []
-    lines = []
+        return lines
     means = {name: getattr(reading, f"{name}_mean_s") for name in ("ttft", "itl", "tpot", "e2e", "queue")}
     exact = "  ".join(f"{name} {units.seconds(mean)}" for name, mean in means.items() if mean is not None)
     if exact:
@@ -164,6 +170,18 @@ def _below(view: EngineView) -> list[str]:
         if gap.field in _NEEDED and gap.enable:
             wanted.setdefault(f"{gap.why}: {gap.enable}", []).append(gap.field)
     return lines + [f"  {view.url} without {', '.join(fields)}: {how}" for how, fields in wanted.items()]
+
+
+def _end(view: EngineView) -> list[str]:
+    """Why it went, as far as that is not in the verdict's one line, and what would tell more."""
+    death = view.death.reading
+    if death is None:
+        return []
+    lines = [f"  {view.url} kernel: {line.text}" for line in death.kernel]
+    lines += [f"  {view.url} {death.log_origin}: {line}" for line in death.log]
+    return lines + [
+        f"  {view.url} its {gap.field} is not known: {gap.why} ({gap.enable})" for gap in death.missing
+    ]
 
 
 _NEEDED = frozenset(

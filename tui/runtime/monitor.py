@@ -15,13 +15,16 @@ from tui.model.urls import host_port
 from tui.model.verdicts import LEVELS, Judgement
 from tui.runtime import record
 from tui.runtime.blocking import BlockingRunner
+from tui.runtime.deaths import DeathWatch, case_of
 from tui.runtime.journal import Journal
 from tui.runtime.live_lint import LiveLint
 from tui.runtime.models import ModelWatch
+from tui.runtime.notify import Notifier
 from tui.runtime.orphans import OrphanWatch
 from tui.runtime.own import OwnWatch
 from tui.runtime.places import PlaceWatch
 from tui.runtime.poll import Poller
+from tui.runtime.stops import StopWatch
 from tui.runtime.target import WatchedEngine, discovered
 from tui.sources.command_line import command_args
 from tui.sources.engine_processes import EngineTree
@@ -32,6 +35,7 @@ from tui.verdict.judge import Judge, judge_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from tui.model.explanations import Explanation
     from tui.model.readings import EngineProcess, GpuSet, HostReading, ProcessTable
     from tui.model.settings import Config
     from tui.runtime.clock import Clock
@@ -89,6 +93,9 @@ class Monitor:
         self._orphans = OrphanWatch(is_gone)
         self._models = ModelWatch(sources.model, self._spawn)
         self._places = PlaceWatch(sources.container, sources.unit, clock, self._spawn)
+        self._deaths = DeathWatch(sources.death, clock, self._spawn, self._on_death)
+        self._stops = StopWatch(sources.stop_mark, sources.tests, clock, self._spawn)
+        self._notifier: Notifier | None = None
         self._lint = LiveLint(config.probes, sources.state, self._hostname, clock, self._spawn)
         interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
         self._own = OwnWatch(sources.own, clock, interval, self._spawn)
@@ -105,6 +112,8 @@ class Monitor:
     async def start(self) -> None:
         """Start every loop and return; they run until ``stop``."""
         self._start_reading()
+        if self._config.notify.command and not self._sources.simulated:
+            self._notifier = Notifier(self._config.notify, self._clock, self._spawn)
         self._spawn(self._judge_for_ever())
 
     def watch(self, target: EngineTarget) -> None:
@@ -127,13 +136,14 @@ class Monitor:
         self._engines[target.url] = watched
         if self._reading:
             watched.start()
+            self._follow_logs()
 
     async def stop(self) -> None:
         """End every loop and close what it held, within a second."""
         for task in self._tasks:
             task.cancel()
-        held: list[Poller[Any] | WatchedEngine | PlaceWatch | LiveLint | OwnWatch]
-        held = [self.gpus, self.host, self.processes, self._places, self._lint, self._own]
+        held: list[Poller[Any] | WatchedEngine | PlaceWatch | LiveLint | OwnWatch | StopWatch]
+        held = [self.gpus, self.host, self.processes, self._places, self._lint, self._own, self._stops]
         held += self._engines.values()
         closing = [asyncio.ensure_future(one.close()) for one in held]
         _, late = await asyncio.wait({*self._tasks, *closing}, timeout=CLOSE_S)
@@ -162,16 +172,22 @@ class Monitor:
             if done > seen:
                 seen = done
                 self._record()
-            watches = (self._places, self._models, self._lint, self._own)
+            watches = (self._places, self._models, self._lint, self._own, self._stops)
             settled = all(watch.settled for watch in watches)
             settled = settled and all(watched.probes.settled for watched in self._engines.values())
             if self._looked and done >= samples and settled:
                 break
             await self._clock.sleep(0.02)
         snapshot = self._record()
-        config = self._config
-        judgement = judge_all(snapshot, self.history, config.thresholds, config.slo)
+        judgement = self._judged_alone(snapshot)
+        self._look_into_ends(snapshot, judgement)
+        if await self._deaths.settle():
+            snapshot = self._take()
+            judgement = self._judged_alone(snapshot)
         return snapshot, self._with_lint(snapshot, judgement)
+
+    def _judged_alone(self, snapshot: HostSnapshot) -> Judgement:
+        return judge_all(snapshot, self.history, self._config.thresholds, self._config.slo)
 
     @property
     def generate(self) -> bool:
@@ -198,6 +214,10 @@ class Monitor:
         """Changes of a scope's verdict: (epoch seconds, verdict), oldest first."""
         return [(at, str(name)) for at, name in self._judge.timeline(scope)]
 
+    def explain(self, scope: str, snapshot: HostSnapshot) -> Explanation | None:
+        """Everything behind the verdict of one engine on a snapshot; None where that has no such engine."""
+        return self._judge.explain(scope, snapshot, self.history)
+
     # -------------------------------------------------------------------------------- inside
 
     def _blocking(
@@ -223,6 +243,8 @@ class Monitor:
         for watched in self._engines.values():
             watched.start()
         self._lint.start()
+        self._stops.start()
+        self._follow_logs()
         if self._searching:
             self._spawn(self._guess_for_ever())
 
@@ -257,8 +279,12 @@ class Monitor:
         found = (process.place for process in table.processes)
         inside = [place for place in found if place is not None and place.container_id]
         self._places.update([*inside, *(w.place for w in self._engines.values() if w.place)])
+        self._follow_logs()
 
         self._forget_gone(table)
+
+    def _follow_logs(self) -> None:
+        self._stops.keep({url: case_of(url, w.target.log, w.place) for url, w in self._engines.items()})
 
     def _with_published(self, table: ProcessTable) -> ProcessTable:
         """With the ports that only the containers' own runtime knows of: the kernel forwards them."""
@@ -310,7 +336,19 @@ class Monitor:
             if found.scope in self._engines:
                 self._engines[found.scope].verdict = found.verdict
         self._journal.note(snapshot, self._judgement)
+        if self._notifier is not None:
+            self._notifier.note(snapshot, self._judgement)
+        self._look_into_ends(snapshot, self._judgement)
         self.version += 1
+
+    def _look_into_ends(self, snapshot: HostSnapshot, judgement: Judgement) -> None:
+        down = {found.scope for found in judgement.verdicts if found.verdict == "engine_down"}
+        logs = ((url, watched.target.log) for url, watched in self._engines.items())
+        self._deaths.update(snapshot, down, logs)
+
+    def _on_death(self) -> None:
+        if self._limit is None:  # a one-shot run judges when everything is there
+            self._judge_now()
 
     def _record(self) -> HostSnapshot:
         self._snapshot = snapshot = self._take()
@@ -320,7 +358,8 @@ class Monitor:
 
     def _with_lint(self, snapshot: HostSnapshot, judgement: Judgement) -> Judgement:
         """The settings' faults behind the present trouble of the same level."""
-        found = (*judgement.findings, *self._lint.findings(snapshot))
+        told = self._notifier.findings() if self._notifier is not None else ()
+        found = (*judgement.findings, *told, *self._lint.findings(snapshot))
         return replace(judgement, findings=tuple(sorted(found, key=lambda f: LEVELS.index(f.level))))
 
     def _rounds(self) -> int:
@@ -352,18 +391,16 @@ class Monitor:
             container = self._places.container(place, now)
             if container.reading is not None:
                 watched.probes.learn_healthcheck(container.reading.healthcheck)
-            views.append(
-                replace(
-                    view,
-                    place=place,
-                    container=container,
-                    unit=self._places.unit(place, now),
-                    memory=self._models.memory(view, cards),
-                    own=self._own.observed(
-                        url, now, self._models.files(url), loads=not view.engine.status.ok
-                    ),
-                )
+            view = replace(
+                view,
+                place=place,
+                container=container,
+                unit=self._places.unit(place, now),
+                death=self._deaths.observed(url, now),
+                memory=self._models.memory(view, cards),
+                own=self._own.observed(url, now, self._models.files(url), loads=not view.engine.status.ok),
             )
+            views.append(self._stops.seen(view, watched.probes.kind, now))
         return HostSnapshot(
             taken_at=now,
             wall=wall,

@@ -1,4 +1,4 @@
-"""Containers and units of the engines: looked at when an engine is new, then every half minute."""
+"""Containers and units of the engines: looked at when an engine is new, then again and again."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tui.sources.base import AsyncSource
 
 PERIOD_S = 30.0
+UNIT_PERIOD_S = 5.0
+"""That systemd stops a unit shows nowhere else while the engine goes on answering."""
 DEADLINE_S = 4.0
 
 T = TypeVar("T")
@@ -30,14 +32,17 @@ class _Watched(Generic[T]):
         make: Callable[[Place], AsyncSource[T]] | None,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        period_s: float = PERIOD_S,
     ) -> None:
-        self._make, self._clock, self._spawn = make, clock, spawn
+        self._make, self._clock, self._spawn, self._period_s = make, clock, spawn, period_s
         self._running: dict[Key, tuple[Poller[T], asyncio.Task[None]]] = {}
 
     def keep(self, wanted: Mapping[Key, Place]) -> None:
         for key in wanted.keys() - self._running.keys() if self._make is not None else ():
             assert self._make is not None
-            poller = Poller(self._make(wanted[key]), self._clock, lambda: PERIOD_S, deadline_s=DEADLINE_S)
+            poller = Poller(
+                self._make(wanted[key]), self._clock, lambda: self._period_s, deadline_s=DEADLINE_S
+            )
             self._running[key] = (poller, self._spawn(poller.run()))
         for key in self._running.keys() - wanted.keys():
             poller, task = self._running.pop(key)
@@ -80,7 +85,7 @@ class PlaceWatch:
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._containers = _Watched(container, clock, spawn)
-        self._units = _Watched(unit, clock, spawn)
+        self._units = _Watched(unit, clock, spawn, UNIT_PERIOD_S)
 
     def update(self, places: Collection[Place]) -> None:
         """Look at what these name, and at nothing else any more."""

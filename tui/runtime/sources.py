@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tui.memory.model_files import ModelFiles
+    from tui.model.death import DeathCase, DeathReading
     from tui.model.places import ContainerReading, Place, UnitReading
     from tui.model.readings import EngineKind, EngineReading, GpuSet, HostReading, ProcessTable
     from tui.model.settings import EngineTarget, ProbeSpec
+    from tui.runtime.stops import StopMarkSource
     from tui.sources.base import AsyncSource, BlockingSource
     from tui.sources.engine_processes import EngineProcessSource
     from tui.sources.probes import Prober
@@ -40,5 +42,11 @@ class Sources:
     """Of a place's systemd unit."""
     state: Path | None = None
     """The directory of what is kept between runs; None: nothing is."""
+    death: Callable[[DeathCase], AsyncSource[DeathReading]] | None = None
+    """Of one engine that has gone; None: its end is not looked into."""
+    stop_mark: Callable[[DeathCase], StopMarkSource | None] | None = None
+    """Of an engine's log, where one is known; None: logs are not read."""
+    tests: Callable[[], AsyncSource[Mapping[str, str]]] | None = None
+    """Of the engines that tests of ours are stopping: what each does, by URL."""
     own: Callable[[], EngineProcessSource] | None = None
     """Of the engines' own processes; None: they are not looked into."""

@@ -106,8 +106,18 @@ def _picture(
         silent_s=silent if failed else None,
         seats=_seats(view),
         args={**view.defaults, **view.args},
+        stopping=view.stopping if phase == "draining" else "",
+        death=view.death.reading,
+        ended_s=_ended(view, snapshot),
         own=view.own.reading if view.own.status.ok else None,
     )
+
+
+def _ended(view: EngineView, snapshot: HostSnapshot) -> float | None:
+    """Seconds since its end, by whoever kept the instant."""
+    death = view.death.reading
+    at = death.exit.ended_at if death is not None and death.exit is not None else None
+    return None if at is None else max(0.0, snapshot.wall - at)
 
 
 def _counts(probe: ProbeReading, fresh: EngineReading | None) -> bool:
@@ -192,6 +202,8 @@ def _phase(
     reason = view.engine.status.reason if not view.engine.status.ok else None
     running = (fresh.running or 0.0) if fresh is not None else 0.0
     if view.engine.status.ok or "ok" in answers.values() or "5xx" in answers.values():
+        if view.stopping and (processes is None or processes.http_alive):
+            return "draining"
         if answers.get("readiness") != "5xx" or (fresh is not None and fresh.paused):
             return "serving"
         if any(slow_5xx(probe) for probe in view.probes):
@@ -202,7 +214,9 @@ def _phase(
         starts = not running and (age < YOUNG_S if age is not None else not view.ever_served)
         return "loading" if starts else "serving"
     if reason == "refused" or "refused" in answers.values():
-        return _refused_phase(view, snapshot, processes)
+        phase = _refused_phase(view, snapshot, processes)
+        alive = processes is not None and processes.http_alive
+        return "draining" if view.stopping and alive and phase == "down" else phase
     if reason == "reset" and processes is not None and not processes.http_alive and view.ever_served:
         return "down"  # its last connection broke as it went; a port that is open and breaks one is not down
     return "serving" if view.ever_served and reason == "timeout" else "unknown"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tui.model.death import DeathReading
     from tui.model.engine_host import EngineHostReading
     from tui.model.readings import (
         EngineKind,
@@ -96,5 +97,11 @@ class Picture:
     """The engine's own limit of running requests, from its figures or its command line."""
     args: Mapping[str, str] = field(default_factory=dict)
     """Command-line options by long name without dashes, for advice."""
+    stopping: str = ""
+    """Live: who says that it was asked to stop."""
+    death: DeathReading | None = None
+    """Live: how its last end came about, where that was looked into."""
+    ended_s: float | None = None
+    """Seconds since that end."""
     own: EngineHostReading | None = None
     """What the kernel says of its processes; None where they are not of this host, or not seen yet."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tui.model.text import clean
 from tui.model.units import count
+from tui.verdict.death import death_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +32,9 @@ class Texts:
     flags: Mapping[EngineKind, tuple[str, ...]] = field(default_factory=dict)
 
 
+FIND_OUT = "find the exit reason first: 137 (Error or OOMKilled), 143, or 0 that nobody asked for"
+"""Not said where it is found."""
+
 TEXTS: dict[VerdictName, Texts] = {
     "gpu_fault": Texts(
         "GPU FAULT",
@@ -45,7 +49,7 @@ TEXTS: dict[VerdictName, Texts] = {
         "ENGINE DOWN",
         "The server is gone, or every request to it fails at once.",
         (
-            "find the exit reason first: 137 (Error or OOMKilled), 143, or 0 that nobody asked for",
+            FIND_OUT,
             "restart it; a unit with Restart=on-failure stays down after exit code 0",
             "if its process is still alive, end that one first: it holds port and GPU memory",
         ),
@@ -268,7 +272,10 @@ def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
         "context": _now(_option(picture, _CONTEXT_FLAGS)),
         "fraction": _now(_option(picture, _FRACTION_FLAGS)),
     }
-    return tuple(line.format_map(values) for line in (*flags, *texts.advice))
+    general = tuple(line.format_map(values) for line in (*flags, *texts.advice))
+    if name != "engine_down" or not (found := death_advice(picture.death)):
+        return general
+    return (*found, *(line for line in general if line != FIND_OUT))
 
 
 def _option(picture: Picture, names: tuple[str, ...]) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
+from tui.verdict.death import death
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import memory_held, nothing_runs, starting
 from tui.verdict.signals import SLOW_5XX_S
@@ -25,7 +26,7 @@ def engine_down(s: Signals) -> Outcome:
     processes = picture.processes
     if processes is not None and processes.http_alive and processes.core in ("gone", "zombie"):
         core = Evidence("core", processes.core, text=f"engine core {processes.core}, server process alive")
-        return fires(3, core, own.out_of_memory(s), *ev.probes(s))
+        return fires(3, core, *death(s), own.out_of_memory(s), *ev.probes(s))
     if s.flow or s.generate == "ok":
         return quiet(ev.tokens(s), ev.probe(s, "generate"))
     if s.all_refused:
@@ -33,6 +34,7 @@ def engine_down(s: Signals) -> Outcome:
     if picture.phase == "down" and "ok" not in s.answers.values():
         return fires(
             (2 if s.answers else 1) + s.own.ended_for_memory(),
+            *death(s),
             ev.phase(s),
             own.out_of_memory(s),
             *ev.probes(s),
@@ -55,6 +57,7 @@ def _refused(s: Signals) -> Outcome:
     unsure = phase is None and held is not False  # a drain closes the port as well
     return fires(
         1 + sum(facts) - 2 * unsure,
+        *death(s),
         *(ev.probes(s) or (_scrape(s),)),
         own.out_of_memory(s),
         ev.memory_released(s),

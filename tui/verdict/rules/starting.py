@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
+from tui.verdict.death import stopping
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import memory_held, start_evidence, start_signs, starting
 
@@ -48,8 +49,9 @@ def draining(s: Signals) -> Outcome:
     if phase == "draining":
         if s.all_refused and memory_held(s) is False:
             return quiet(*shown)  # it has gone
-        facts = (off or rejects, running or s.flow is True, falling, s.waiting == 0, s.all_refused)
-        return fires(1 + sum(facts), ev.phase(s), *shown, ev.held(s))
+        told = bool(s.picture.stopping)
+        facts = (told, off or rejects, running or s.flow is True, falling, s.waiting == 0, s.all_refused)
+        return fires(1 + sum(facts), stopping(s) or ev.phase(s), *shown, ev.held(s))
     if off and running and s.flow is not False and not s.slow_5xx():
         if s.picture.kind in ("sglang", "triton"):
             return fires(2 + (1 if s.flow or falling else 0), *shown)

@@ -1,0 +1,214 @@
+"""``[notify] command``: each lasting change of a verdict goes to a program of the user's.
+
+The program gets one JSON object on stdin, in a session of its own and without a shell; its output is
+dropped::
+
+    {"schema": 1, "at": "2026-05-04T10:00:00.000Z", "hostname", "simulated": bool,
+     "scope": "host" | URL, "from": verdict | null, "to": verdict, "title", "confidence",
+     "since": instant | null, "evidence": [text, ...], "missing": [text, ...], "advice": [text, ...]}
+
+``from`` is null for the first trouble of a scope. What is told are verdicts that the screen shows as held:
+availability at once, a bottleneck when it has held, and the end of either; healthy and idle count as one, and
+neither *changing* nor *unknown* is a change. Each scope is told of at most once in ``min_interval_s``: what
+changes meanwhile is told at the end of it, as it then is. It acts on no engine, so it runs with
+``--read-only`` too; it does not run in ``once``, nor over a simulated host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tui.model.text import clean
+from tui.model.units import seconds
+from tui.model.verdicts import CALM, Finding
+from tui.runtime.journal import LOG
+from tui.sources import offloop
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from tui.model.settings import NotifySettings
+    from tui.model.snapshot import HostSnapshot
+    from tui.model.verdicts import Judgement, Verdict, VerdictName
+    from tui.runtime.clock import Clock
+
+SCHEMA: Final = 1
+DEADLINE_S: Final = 10.0
+TERM_S: Final = 2.0
+"""Between SIGTERM and SIGKILL to a command that does not end."""
+MOST_TEXTS: Final = 20
+LINE: Final = 300
+"""Characters of a text at most: what is written at once must fit into a pipe (64 KiB)."""
+
+
+class NotifyError(Exception):
+    """The command did not do its work; says why."""
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What was said of one scope."""
+
+    told: VerdictName | None = None
+    """The verdict that the command knows of; a calm one before it was ever run."""
+    at: float | None = None
+    """Monotonic seconds of the last message."""
+
+
+class Notifier:
+    """Runs the command, one at a time.
+
+    Args:
+        settings: command and interval.
+        clock: time.
+        spawn: starts a coroutine that the caller owns and ends.
+    """
+
+    def __init__(
+        self,
+        settings: NotifySettings,
+        clock: Clock,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._spawn = spawn
+        self._scopes: dict[str, _Scope] = {}
+        self._pending: dict[str, dict[str, Any]] = {}
+        """By scope, in the order in which they came."""
+        self._running = False
+        self._failures = 0
+        self._failure = ""
+        self._failed_at = 0.0
+
+    def note(self, snapshot: HostSnapshot, judgement: Judgement) -> None:
+        """Tell of what has changed since the picture before; call it once for each."""
+        for gone in self._scopes.keys() - {verdict.scope for verdict in judgement.verdicts}:
+            del self._scopes[gone]
+        for verdict in judgement.verdicts:
+            scope = self._scopes.setdefault(verdict.scope, _Scope())
+            if self._is_due(scope, verdict, snapshot.taken_at):
+                earlier = self._pending.get(verdict.scope)
+                before = scope.told if earlier is None else earlier["from"]
+                self._pending[verdict.scope] = document(snapshot, verdict, before)
+                scope.told, scope.at = verdict.verdict, snapshot.taken_at
+        if self._pending and not self._running:
+            self._running = True
+            self._spawn(self._run_all())
+
+    def findings(self) -> tuple[Finding, ...]:
+        """That the command fails, until it works again."""
+        if not self._failures:
+            return ()
+        ago = seconds(max(0.0, self._clock.monotonic() - self._failed_at))
+        again = f", {self._failures} times in a row" if self._failures > 1 else ""
+        text = f"notify command failed {ago} ago{again}: {self._failure}"
+        return (Finding("notify-failed", "warning", "host", text),)
+
+    def _is_due(self, scope: _Scope, verdict: Verdict, now: float) -> bool:
+        if verdict.state != "held" or verdict.verdict == "unknown":
+            return False
+        calm = verdict.verdict in CALM
+        if scope.told is None and calm:
+            scope.told = verdict.verdict  # at the start all is well: not worth a message
+        if scope.told == verdict.verdict or (calm and scope.told in CALM):
+            return False
+        return scope.at is None or now - scope.at >= self._settings.min_interval_s
+
+    async def _run_all(self) -> None:
+        try:
+            while self._pending:
+                scope = next(iter(self._pending))
+                await self._tell(self._pending.pop(scope))
+        finally:
+            self._running = False
+
+    async def _tell(self, message: dict[str, Any]) -> None:
+        what = f"{message['scope']}: {message['to']}"
+        data = json.dumps(message).encode()
+        try:
+            await offloop.start(lambda: run(self._settings.command, data), "notify")
+        except NotifyError as error:
+            self._failures += 1
+            self._failure, self._failed_at = str(error), self._clock.monotonic()
+            LOG.warning("notify of %s failed: %s", what, error)
+        else:
+            self._failures = 0
+            LOG.info("notify of %s done", what)
+
+
+def document(snapshot: HostSnapshot, verdict: Verdict, before: VerdictName | None) -> dict[str, Any]:
+    """The message about one verdict, ready for ``json.dumps``; its texts were redacted where they came in."""
+    return {
+        "schema": SCHEMA,
+        "at": _instant(snapshot.wall),
+        "hostname": snapshot.hostname,
+        "simulated": snapshot.simulated,
+        "scope": verdict.scope,
+        "from": before,
+        "to": verdict.verdict,
+        "title": verdict.title,
+        "confidence": verdict.confidence,
+        "since": None if verdict.since is None else _instant(verdict.since),
+        "evidence": [clean(e.text, LINE) for e in verdict.evidence if e.text][:MOST_TEXTS],
+        "missing": [clean(text, LINE) for text in verdict.missing][:MOST_TEXTS],
+        "advice": [clean(text, LINE) for text in verdict.advice][:MOST_TEXTS],
+    }
+
+
+def run(command: tuple[str, ...], message: bytes, deadline_s: float = DEADLINE_S) -> None:
+    """Run a command with a message on its stdin. It blocks, for ``deadline_s`` and a little at most.
+
+    Raises:
+        NotifyError: it could not be started, failed, or had to be ended.
+    """
+    name = clean(os.path.basename(command[0]), 60)  # noqa: PTH119  # a word of a command, not a path of ours
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # a NUL in a word
+        why = error.strerror if isinstance(error, OSError) else None
+        raise NotifyError(clean(f"{name}: {why or error}")) from None
+    try:
+        process.communicate(message, timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        raise NotifyError(f"{name}: not done within {deadline_s:g} s, ended") from None
+    except OSError as error:
+        _end(process)
+        raise NotifyError(clean(f"{name}: {error.strerror}")) from None
+    if process.returncode > 0:
+        raise NotifyError(f"{name}: exit status {process.returncode}")
+    if process.returncode < 0:
+        raise NotifyError(f"{name}: ended by signal {-process.returncode}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it with what it has started; it leads a session of its own, and is not reaped before."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's by now
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TERM_S)
+            break
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):  # what was not read is lost with its reader
+            process.stdin.close()
+
+
+def _instant(epoch_s: float) -> str:
+    at = dt.datetime.fromtimestamp(epoch_s, dt.timezone.utc)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

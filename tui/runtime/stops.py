@@ -1,0 +1,150 @@
+"""Who says that an engine was asked to stop: its supervisor, its log, or a test of ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from tui.model.readings import Missing
+from tui.model.units import seconds
+from tui.runtime.poll import Poller
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from tui.model.death import DeathCase, StopMark
+    from tui.model.readings import EngineKind
+    from tui.model.snapshot import EngineView
+    from tui.runtime.clock import Clock
+    from tui.sources.base import AsyncSource
+
+TESTS_PERIOD_S: Final = 1.0
+DEADLINE_S: Final = 4.0
+_ENDING: Final = {"removing": "is being removed", "stopping": "is being stopped"}
+"""States of a container: Docker has none for a stop that is under way, Podman has."""
+
+
+class StopMarkSource(Protocol):
+    """An ``AsyncSource`` of the newest mark in a log, and how often it may be read."""
+
+    name: str
+    period_s: float
+
+    async def read(self) -> StopMark:
+        """One look; raises ``SourceError``."""
+        ...
+
+    async def close(self) -> None:
+        """Release what is held."""
+        ...
+
+
+class _Followed(NamedTuple):
+    """The log of one engine; without a poller where none is known."""
+
+    case: DeathCase
+    poller: Poller[StopMark] | None = None
+    task: asyncio.Task[None] | None = None
+
+
+class StopWatch:
+    """Reads the logs of the engines under watch, and what tests of ours do.
+
+    Args:
+        mark: makes the source of an engine's log; None: logs are not read.
+        tests: makes the source of the tests under way, by URL; None: there are none.
+        clock: time.
+        spawn: starts a coroutine that the caller owns and ends.
+    """
+
+    def __init__(
+        self,
+        mark: Callable[[DeathCase], StopMarkSource | None] | None,
+        tests: Callable[[], AsyncSource[Mapping[str, str]]] | None,
+        clock: Clock,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._mark, self._clock, self._spawn = mark, clock, spawn
+        self._logs: dict[str, _Followed] = {}
+        self._tests = None
+        if tests is not None:
+            self._tests = Poller(tests(), clock, lambda: TESTS_PERIOD_S, deadline_s=DEADLINE_S)
+
+    def start(self) -> None:
+        """Begin to look for tests of ours."""
+        if self._tests is not None:
+            self._spawn(self._tests.run())
+
+    def keep(self, cases: Mapping[str, DeathCase]) -> None:
+        """Read the logs of these engines, by URL, and no others any more."""
+        for url in [url for url, followed in self._logs.items() if cases.get(url) != followed.case]:
+            followed = self._logs.pop(url)
+            if followed.poller is not None and followed.task is not None:
+                followed.task.cancel()
+                self._spawn(followed.poller.close())
+        for url in cases.keys() - self._logs.keys():
+            self._logs[url] = self._follow(cases[url])
+
+    @property
+    def settled(self) -> bool:
+        """Each log was read once, whatever came of it."""
+        pollers = [self._tests, *(followed.poller for followed in self._logs.values())]
+        return all(poller is None or poller.attempts for poller in pollers)
+
+    def seen(self, view: EngineView, kind: EngineKind | None, now: float) -> EngineView:
+        """The view with who says that it was asked to stop, and that nobody would.
+
+        Args:
+            view: with unit and container.
+            kind: which engine it is.
+            now: monotonic seconds.
+        """
+        return replace(view, stopping=self._stopping(view, now), untold=self._untold(view, kind, now))
+
+    def _stopping(self, view: EngineView, now: float) -> str:
+        unit = view.unit.reading
+        if unit is not None and view.unit.status.ok and unit.active == "deactivating":
+            grace = f" within {seconds(unit.stop_timeout_s)}" if unit.stop_timeout_s else ""
+            return f"systemd stops {unit.unit}{grace}"
+        container = view.container.reading
+        if container is not None and view.container.status.ok and container.state in _ENDING:
+            return f"container {container.name or container.container_id[:12]} {_ENDING[container.state]}"
+        tests = self._tests.observed(now) if self._tests is not None else None
+        if tests is not None and tests.status.ok and tests.reading and view.url in tests.reading:
+            return tests.reading[view.url]
+        mark = self._observed(view.url, now)
+        return f'log "{mark.line}"' if mark is not None and mark.line else ""
+
+    def _untold(self, view: EngineView, kind: EngineKind | None, now: float) -> tuple[Missing, ...]:
+        told = view.unit.status.ok or self._observed(view.url, now) is not None
+        if kind != "vllm" or told:
+            return ()
+        why = "vLLM's /health stays 200 in a drain, and neither its unit nor its log can be read"
+        if view.place is not None and view.place.pod_uid is not None:
+            why = "vLLM's /health stays 200 in a drain, and only the Kubernetes API tells of a pod's deletion"
+        elif view.place is not None and view.place.container_id is not None:
+            why = "vLLM's /health stays 200 in a drain, and Docker tells of no stop that is under way"
+        return (Missing("draining", why, 'set log of its [[engines]]: a file, "unit:NAME" or "docker:NAME"'),)
+
+    async def close(self) -> None:
+        """End all."""
+        if self._tests is not None:
+            await self._tests.close()
+        for followed in self._logs.values():
+            if followed.poller is not None and followed.task is not None:
+                followed.task.cancel()
+                await followed.poller.close()
+
+    def _follow(self, case: DeathCase) -> _Followed:
+        source = self._mark(case) if self._mark is not None else None
+        if source is None:
+            return _Followed(case)
+        every = source.period_s
+        poller = Poller(source, self._clock, lambda: every, deadline_s=DEADLINE_S)
+        return _Followed(case, poller, self._spawn(poller.run()))
+
+    def _observed(self, url: str, now: float) -> StopMark | None:
+        poller = self._logs[url].poller if url in self._logs else None
+        observed = poller.observed(now) if poller is not None else None
+        return observed.reading if observed is not None and observed.status.ok else None
