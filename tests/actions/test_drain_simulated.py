@@ -65,7 +65,7 @@ async def test_vllm_by_default_leaves_its_streams_silent() -> None:
     assert seen.status == 1 and seen.report["passed"] is False
     assert outcomes(seen) == [("silent", 200, None)] and len(seen.requests("in_flight")) == 4
     assert all(r["tokens"] < r["tokens_wanted"] and r["ended_s"] >= 1.1 for r in seen.requests("in_flight"))
-    assert seen.report["outcomes"] == {"refused": 2}
+    assert set(seen.report["outcomes"]) == {"refused"}
     assert seen.report["clients_closed"] is True and seen.report["leftovers"] == []
     assert seen.report["exit"]["signal"] is None and seen.report["exit"]["code"] in (0, None)
     assert seen.t("clients_closed") == pytest.approx(1.1, abs=slack())

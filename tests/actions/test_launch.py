@@ -95,7 +95,7 @@ async def test_a_follower_and_a_hangup_take_nothing_with_them(tmp_path: Path) ->
     lines = err.getvalue().splitlines()
     assert lines[0] == "looking at the engine"
     assert any("signal sent" in line for line in lines)
-    assert any(line.endswith("finished (length) after 250 tokens") for line in lines)
+    assert any(" finished (length) after " in line for line in lines)
     assert lines[-1].startswith("passed; 4/4 requests finished, exit after ")
     await until(lambda: running() is None, 5, "the end of the process")
     assert_private(tmp_path, b"s3cret")

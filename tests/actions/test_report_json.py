@@ -41,7 +41,7 @@ DRAIN = Plan(
 RESTART = replace(DRAIN, test="restart", stop=Stop("kill_tree", "SIGKILL to 4711, 4712"))
 KEYS = [
     "schema", "test", "target", "action", "grace_s", "grace_from", "started_at", "passed", "reasons", "events",
-    "requests", "phases", "outcomes", "downtime_s", "detect_s", "exit", "leftovers", "clients_closed",
+    "requests", "phases", "outcomes", "downtime_s", "detect_s", "detect_span_s", "exit", "leftovers", "clients_closed",
     "reference", "previous", "notes", "findings",
 ]  # fmt: skip
 
@@ -228,3 +228,14 @@ def test_the_text_is_safe_markdown() -> None:
     assert "\x1b" not in text and "\n# no" not in text
     assert "| 1 | -1.00 s | 4.00 s | finished | length | 200 | 100 of 100 |" in text
     assert "| 2027-01-14T08:00:00+00:00 | failed | 2/8 | 31.00 s | – |" in text
+
+
+@pytest.mark.parametrize(
+    ("detail", "span"), [("refused", [20.0, 30.0]), ("503", [20.0, 30.0]), ("timeout", [21.0, 31.0])]
+)
+def test_the_span_in_which_the_probe_should_notice(detail: str, span: list[float]) -> None:
+    down = result(events=[Event(100.0, "signal_sent"), Event(100.1, "readiness_down", detail)], detect_s=28.5)
+    told = document(down, [])
+    assert told["detect_span_s"] == span
+    assert f"| 28.50 s (by its settings {span[0]:g} to {span[1]:g} s) |" in render(told)
+    assert document(result(), [])["detect_span_s"] is None

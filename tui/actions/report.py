@@ -19,6 +19,8 @@ from tui.lint.judge import outcomes
 from tui.lint.measured import figures_of
 from tui.lint.rule import Need
 from tui.lint.shape import Container, Workload
+from tui.model.settings import ProbeSpec
+from tui.probing.arithmetic import hang_noticed, refusal_noticed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +67,7 @@ def document(result: Result, previous: list[dict[str, Any]]) -> dict[str, Any]:
         "outcomes": dict(Counter(map(_word, (r for r in result.requests if r.kind == "new")))),
         "downtime_s": result.downtime_s,
         "detect_s": result.detect_s,
+        "detect_span_s": _span(result),
         "exit": {
             "code": result.exit.code,
             "signal": result.exit.signal,
@@ -82,6 +85,19 @@ def document(result: Result, previous: list[dict[str, Any]]) -> dict[str, Any]:
         "notes": result.notes,
     }
     return {**report, "findings": findings(plan, report)}
+
+
+def _span(result: Result) -> list[float] | None:
+    """Within which the readiness probe should notice it by arithmetic; None: it never failed."""
+    down = next((event for event in result.events if event.name == "readiness_down"), None)
+    if down is None:
+        return None
+    probe = result.plan.readiness
+    spec = ProbeSpec(
+        period_s=probe.period_s, timeout_s=probe.timeout_s, failure_threshold=probe.failure_threshold
+    )
+    span = hang_noticed(spec) if down.detail == "timeout" else refusal_noticed(spec)
+    return [span.best, span.worst]
 
 
 def findings(plan: Plan, report: dict[str, Any]) -> list[dict[str, Any]]:

@@ -52,11 +52,16 @@ def _figures(report: dict[str, Any]) -> list[str]:
     if report["test"] == "restart":
         rows.append(("no service for", _s(report["downtime_s"])))
     rows += [
-        ("noticed by the readiness probe after", _s(report["detect_s"])),
+        ("noticed by the readiness probe after", f"{_s(report['detect_s'])}{_expected(report)}"),
         ("processes left over", _DASH if left is None else str(len(left))),
         ("our silent requests had to be closed", "yes" if report["clients_closed"] else "no"),
     ]
     return table(("figure", "value"), rows)
+
+
+def _expected(report: dict[str, Any]) -> str:
+    span = report["detect_span_s"]
+    return "" if span is None else f" (by its settings {span[0]:g} to {span[1]:g} s)"
 
 
 def _requests(report: dict[str, Any]) -> list[str]:
