@@ -71,6 +71,13 @@ def test_a_full_server_is_seen_behind_a_core_that_spins() -> None:
     assert verdict_of(replace(view, own=Observed()), host=host).verdict == "healthy"
 
 
+def test_a_thread_that_always_wants_a_core_is_full_though_others_take_half_of_it() -> None:
+    view = made.view(made.reading(itl_p95_s=0.07), own=own(thread("api_server", 55.0, "vllm", wait_pct=43.0)))
+    found = verdict_of(view)
+    assert found.verdict == "cpu"
+    assert "thread 55 %, waits for a core 43 % (API server vllm)" in texts(found)
+
+
 @pytest.mark.parametrize("role", ["engine_core", "worker", "scheduler"])
 def test_a_core_that_spins_counts_only_while_users_wait(role: ProcessRole) -> None:
     spins = own(thread(role, 100.0))

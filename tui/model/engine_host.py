@@ -63,7 +63,8 @@ class EngineHostReading:
     involuntary_s: float | None = None
     futex_share: float | None = None
     """0-1: of the looks that found a thread asleep that switches all the time, those on a futex: for a lock,
-    or for word from another thread (``wchan``); over the last minute or so. None while too few were made, and where ``wchan`` may not be read."""
+    or for word from another thread (``wchan``); over the last minute or so. None while too few
+    were made, and where ``wchan`` may not be read."""
     quota_cores: float | None = None
     """CPU limit of the tightest control group above it; None without one."""
     throttled_share: float | None = None

@@ -11,6 +11,7 @@ from tui.model.engine_host import ROLE_WORDS
 from tui.model.units import count, number, seconds
 from tui.model.verdicts import Evidence
 from tui.verdict.gpu_signals import power_ratio, used_ratio
+from tui.verdict.own_signals import wanted_pct
 from tui.verdict.signals import BUSY_POLLERS
 
 if TYPE_CHECKING:
@@ -361,8 +362,9 @@ def thread(s: Signals) -> Evidence | None:
     own = s.own.thread(limit, BUSY_POLLERS)
     if own is not None:
         name = f" {own.name}" if own.name else ""
-        text = f"thread {number(own.cpu_pct)} % ({ROLE_WORDS[own.role]}{name})"
-        return Evidence("busiest_thread_cpu_pct", own.cpu_pct, "%", ">=", limit, text)
+        waits = f", waits for a core {number(own.wait_pct)} %" if (own.wait_pct or 0.0) >= 5.0 else ""
+        text = f"thread {number(own.cpu_pct)} %{waits} ({ROLE_WORDS[own.role]}{name})"
+        return Evidence("busiest_thread_cpu_pct", round(wanted_pct(own), 1), "%", ">=", limit, text)
     value = s.host.busiest_thread_cpu_pct if s.host else None
     if value is None or s.host is None:
         return None

@@ -23,6 +23,11 @@ LEAST_CROWD = 64.0
 """Idle connections of clients' pools are normal; these are many for any pool."""
 
 
+def wanted_pct(thread: ThreadUse) -> float:
+    """Share of the time in which a thread has something to do, with a core or waiting for one."""
+    return min(100.0, thread.cpu_pct + (thread.wait_pct or 0.0))
+
+
 class OwnSignals:
     """One reading of an engine's own processes with its derived quantities; all false or None without one.
 
@@ -36,12 +41,12 @@ class OwnSignals:
         self._thresholds = thresholds
 
     def thread(self, full_pct: float, pollers: Collection[str]) -> ThreadUse | None:
-        """The thread that matters: a full one that is no busy poller, else the busiest."""
+        """The thread that matters: a full one that is no busy poller, else the fullest."""
         threads = self.reading.threads if self.reading is not None else ()
-        front = next((t for t in threads if t.role not in pollers), None)
-        if front is not None and front.cpu_pct >= full_pct:
+        front = max((t for t in threads if t.role not in pollers), key=wanted_pct, default=None)
+        if front is not None and wanted_pct(front) >= full_pct:
             return front
-        return threads[0] if threads else None
+        return max(threads, key=wanted_pct, default=None)
 
     def throttled(self) -> bool:
         """The CPU quota of its control group runs out again and again."""

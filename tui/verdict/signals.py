@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tui.verdict.gpu_signals import GpuSignals, gpu_signals
-from tui.verdict.own_signals import OwnSignals
+from tui.verdict.own_signals import OwnSignals, wanted_pct
 
 if TYPE_CHECKING:
     from tui.model.readings import EngineReading, ProbeKind, ProbeReading, ProcessRole
@@ -162,8 +162,8 @@ class Signals:
         own = self.own.thread(limits.thread_busy_pct, BUSY_POLLERS)
         if own is not None:
             # the host knows one busiest thread only: a spinning core hides a server that is just as full
-            self.thread, self.thread_role, self.thread_elsewhere = own.cpu_pct, own.role, False
-            self.thread_full = own.cpu_pct >= limits.thread_busy_pct
+            self.thread, self.thread_role, self.thread_elsewhere = wanted_pct(own), own.role, False
+            self.thread_full = self.thread >= limits.thread_busy_pct
         polls = self.thread_elsewhere or self.thread_role in BUSY_POLLERS
         self.front_full = self.thread_full and not polls
         """A full thread that is a limit by itself, as far as its role is known."""
