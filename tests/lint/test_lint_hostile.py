@@ -121,14 +121,16 @@ def test_any_command(words: list[str]) -> None:
         'a: "' + "\\x41" * 250_000 + '"',
         "\n".join(f"k{n}: &a{n} v" for n in range(60_000)),
         "a: &a {" + ", ".join(f"k{n}: v" for n in range(30_000)) + "}\nb: {<<: [" + "*a, " * 1000 + "]}",
+        "a: &a {" + ", ".join(f"k{n}: v" for n in range(30_000)) + "}\nb: {" + "<<: *a, " * 80_000 + "}",
         "apiVersion: v1\nkind: Pod\nspec: {containers: [{command: [sh, -c, '" + "a;" * 400_000 + "']}]}",
+        "apiVersion: v1\nkind: Pod\nspec: {containers: [{command: [" + "tini, exec, " * 45_000 + "]}]}",
         "apiVersion: v1\nkind: Pod\nspec: {containers: [" + "{name: vllm, image: vllm}, " * 12_000 + "]}",
         "---\n" * 200_000,
         "[Service]\nExecStart=" + "a \\\n" * 200_000,
     ],
     ids=[
-        "seq", "map", "block", "complex", "wide", "long", "escapes", "anchors", "merges", "script",
-        "containers", "documents", "unit",
+        "seq", "map", "block", "complex", "wide", "long", "escapes", "anchors", "merges", "one-by-one",
+        "script", "wrappers", "containers", "documents", "unit",
     ],
 )  # fmt: skip
 def test_a_megabyte_of_malice_costs_little(text: str) -> None:

@@ -202,6 +202,27 @@ def test_docker_run_in_a_unit_shows_image_and_options() -> None:
     assert (found.kind, found.version, found.port) == ("vllm", (0, 32, 0), 9000)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--name vllm vllm/vllm-openai:v0.17.1 --port 9000",
+        "--rm -dit --name=vllm -v /models/vllm:/models -p8000:8000 vllm/vllm-openai:v0.17.1 --port 9000",
+        "--network vllm -e MODEL=vllm --gpus all --init -it vllm/vllm-openai:v0.17.1 --port 9000",
+        "$VLLM_OPTIONS --label vllm -- vllm/vllm-openai:v0.17.1 --port 9000",
+    ],
+)
+def test_no_option_of_docker_run_passes_for_its_image(words: str) -> None:
+    found = engine("", f"docker --log-level error run {words}")
+    assert (found.kind, found.version, found.port, found.drain_s) == ("vllm", (0, 17, 1), 9000, 0.0)
+
+
+def test_an_image_of_ones_own_in_docker_run() -> None:
+    found = engine("", "docker run --name vllm registry:5000/ours:3.1 vllm serve /m --shutdown-timeout 30")
+    assert (found.kind, found.version, found.drain_s) == ("vllm", (3, 1), 30.0)
+    assert engine("", "docker run --name vllm").kind is None
+    assert engine("", "docker start vllm").kind is None
+
+
 def test_options_and_sleeps() -> None:
     assert options(("--a", "1", "--b=2", "--flag", "--c_d", "x", "-tp", "4")) == {
         "a": "1", "b": "2", "flag": "", "c-d": "x", "tp": "4",

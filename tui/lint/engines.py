@@ -43,6 +43,13 @@ _STATIC = frozenset(
      "/get_model_info", "/model_info")
 )  # fmt: skip
 _GENERATES = ("/health_generate", "/v1/completions", "/v1/chat/completions", "/generate")
+_RUN_FLAGS = frozenset(
+    ("--", "--detach", "--disable-content-trust", "--init", "--interactive", "--no-healthcheck", "--no-hosts",
+     "--oom-kill-disable", "--privileged", "--publish-all", "--quiet", "--read-only", "--replace", "--rm",
+     "--rmi", "--sig-proxy", "--tls-verify", "--tty")
+)  # fmt: skip
+"""Options of ``docker run`` and ``podman run`` without a value; all others take the next word."""
+_RUN_SHORT_FLAGS = "ditPq"
 _URL_PATH = re.compile(r"https?://[^/\s'\"]+(/[^\s'\"?#;|&)]*)?")
 
 
@@ -199,13 +206,22 @@ def _by_image(image: str) -> EngineKind | None:
 
 
 def _in_words(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
-    """Image and arguments of a ``docker run``."""
+    """Image and arguments of a ``docker run``: what stands behind its own options."""
     if not words or words[0].rpartition("/")[2] not in ("docker", "podman", "nerdctl"):
         return None
-    for position, word in enumerate(words[2:], 2):
-        if not word.startswith("-") and "=" not in word and _by_image(word) is not None:
-            return word, words[position + 1 :]
-    return None
+    position = next((at for at, word in enumerate(words) if word in ("run", "create")), len(words)) + 1
+    # a variable of the unit stands for options: an image would name the engine
+    while position < len(words) and words[position].startswith(("-", "$")):
+        position += 2 if _value_follows(words[position]) else 1
+    return (words[position], words[position + 1 :]) if position < len(words) else None
+
+
+def _value_follows(option: str) -> bool:
+    """Whether the word after this option of ``docker run`` belongs to it."""
+    if option.startswith("--"):
+        return "=" not in option and option not in _RUN_FLAGS
+    rest = option[1:].lstrip(_RUN_SHORT_FLAGS)  # several in one word: -dit
+    return option.startswith("-") and len(rest) == 1
 
 
 def _version(image: str) -> tuple[int, ...] | None:

@@ -181,13 +181,15 @@ class _Builder:
 
     def _end(self) -> Node:
         done = self._open.pop()
-        node = _mapping(done) if done.mapping else Sequence(done.line, done.children)
-        node.size = 1 + sum(child.size for child in done.children)
-        node.depth = 1 + max((child.depth for child in done.children), default=0)
-        if node.size > MAX_NODES:
+        size = 1 + sum(child.size for child in done.children)
+        depth = 1 + max((child.depth for child in done.children), default=0)
+        # before merge keys are resolved: 100,000 of them, each of 40,000 keys, took minutes
+        if size > MAX_NODES:
             raise YamlError(done.line, f"aliases stand for more than {MAX_NODES} values")
-        if node.depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             raise YamlError(done.line, f"nested deeper than {MAX_DEPTH} levels")
+        node = _mapping(done) if done.mapping else Sequence(done.line, done.children)
+        node.size, node.depth = size, depth
         if done.anchor is not None:
             self._anchors[done.anchor] = node
         return node
