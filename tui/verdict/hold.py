@@ -17,6 +17,8 @@ OSCILLATION_S = 60.0
 """A bottleneck that comes back within this time of its end oscillates: it then changes this often at most."""
 STEADY_S = 120.0
 """Without a change for this long it no longer oscillates."""
+RESTLESS = 3
+"""So many changes of a bottleneck within ``STEADY_S`` are an oscillation too, whatever they are between."""
 TIMELINE = 600
 """Changes kept for each scope."""
 
@@ -38,6 +40,7 @@ class Hold:
         self._changed_at: float | None = None
         self._oscillates = False
         self._left: dict[VerdictName, float] = {}
+        self._changes: deque[float] = deque(maxlen=RESTLESS)
         self.timeline: deque[tuple[float, VerdictName]] = deque(maxlen=TIMELINE)
         """Changes of what was shown: (epoch seconds, verdict), oldest first."""
 
@@ -98,7 +101,10 @@ class Hold:
     def _mark(self, old: VerdictName, new: VerdictName, now: float) -> None:
         left = self._left.get(new)
         if not (_immediate(old) and _immediate(new)):
-            self._oscillates = self._oscillates or (left is not None and now - left < OSCILLATION_S)
+            self._changes.append(now)
+            restless = len(self._changes) == RESTLESS and now - self._changes[0] < STEADY_S
+            returned = left is not None and now - left < OSCILLATION_S
+            self._oscillates = self._oscillates or returned or restless
             self._changed_at = now
         self._left[old] = now
 
