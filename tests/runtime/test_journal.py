@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tui.model.death import DeathReading, ExitReading
 from tui.model.readings import EngineReading, GpuReading, GpuSet
 from tui.model.snapshot import EngineView, HostSnapshot
 from tui.model.status import Observed, SourceState, SourceStatus
@@ -67,3 +68,18 @@ def test_what_goes_is_told_and_forgotten(lines: pytest.LogCaptureFixture) -> Non
 def test_nothing_is_told_before_it_was_read(lines: pytest.LogCaptureFixture) -> None:
     Journal().note(HostSnapshot(1.0, 1_700_000_000.0), Judgement())
     assert not lines.records
+
+
+def test_why_an_engine_went_is_told_once(lines: pytest.LogCaptureFixture) -> None:
+    journal = Journal()
+    death = DeathReading(ExitReading("docker", "llm", 137, oom_killed=True), log=("KeyError: 1",))
+    journal.note(picture(CARD), judged("healthy"))
+    before = picture(CARD)
+    for _ in range(2):
+        journal.note(
+            replace(before, engines=(replace(before.engines[0], death=Observed(death, FRESH)),)),
+            judged("healthy"),
+        )
+    assert [record.getMessage() for record in lines.records[1:]] == [
+        f"end of {URL}: exited 137, OOMKilled: KeyError: 1"
+    ]

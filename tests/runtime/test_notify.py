@@ -108,6 +108,15 @@ async def test_the_newest_state_is_told_at_the_end_of_the_interval(tmp_path: Pat
     assert len(await told.at(125, verdict("loading"), verdict("kv_cache", A))) == 3
 
 
+async def test_that_an_engine_is_down_waits_for_the_reason(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    await told.at(0, verdict("healthy"), verdict("healthy", A))
+    seen = HostSnapshot(1001.0, 1.7e9)
+    told.notifier.note(seen, Judgement((verdict("engine_down"), verdict("engine_down", A))), {A})
+    assert told.tasks == []
+    assert len(await told.at(1, verdict("engine_down"), verdict("engine_down", A))) == 2
+
+
 async def test_an_engine_that_has_gone_is_forgotten(tmp_path: Path) -> None:
     told = Told(tmp_path)
     assert len(await told.at(0, verdict("engine_down", A))) == 1

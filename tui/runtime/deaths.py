@@ -112,6 +112,13 @@ class DeathWatch:
         engine = self._engines.get(url)
         return Observed() if engine is None or engine.found is None else engine.found.observed(now)
 
+    @property
+    def looking(self) -> frozenset[str]:
+        """URLs of the engines that are being looked into for the first time since they went."""
+        return frozenset(
+            url for url, engine in self._engines.items() if engine.poller is not None and engine.found is None
+        )
+
     async def settle(self) -> bool:
         """Wait for the looks that are under way, each of which has its deadline; whether there were any."""
         waited = False

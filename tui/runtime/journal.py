@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tui.model.status import SourceState
 from tui.model.text import clean
 from tui.model.verdicts import CALM
+from tui.verdict.death import exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tui.model.death import DeathReading
     from tui.model.snapshot import HostSnapshot
     from tui.model.status import SourceStatus
     from tui.model.verdicts import Judgement
@@ -68,10 +70,19 @@ def _states(snapshot: HostSnapshot, judgement: Judgement) -> Iterator[tuple[str,
             yield f"GPU {gpu.index} {gpu.uuid or ''}".strip(), _State(word, gpu.detail, gpu.state == "ok")
     for view in snapshot.engines:
         yield f"engine {view.url}", _of_source(view.engine.status)
+        yield f"end of {view.url}", _of_end(view.death.reading)
     for verdict in judgement.verdicts:
         detail = "; ".join(evidence.text for evidence in verdict.evidence if evidence.text)
         calm = verdict.verdict in CALM or verdict.verdict == "unknown"
         yield f"verdict of {verdict.scope}", _State(verdict.verdict, detail, calm)
+
+
+def _of_end(death: DeathReading | None) -> _State:
+    """Why it went: once, when that is found out."""
+    if death is None:
+        return _State("pending", "", well=True)
+    said = "; ".join([*(line.text for line in death.kernel), *death.log])
+    return _State(exit_text(death, None) or "how is not known", said, well=False)
 
 
 def _of_source(status: SourceStatus) -> _State:

@@ -336,9 +336,9 @@ class Monitor:
             if found.scope in self._engines:
                 self._engines[found.scope].verdict = found.verdict
         self._journal.note(snapshot, self._judgement)
-        if self._notifier is not None:
-            self._notifier.note(snapshot, self._judgement)
         self._look_into_ends(snapshot, self._judgement)
+        if self._notifier is not None:
+            self._notifier.note(snapshot, self._judgement, self._deaths.looking)
         self.version += 1
 
     def _look_into_ends(self, snapshot: HostSnapshot, judgement: Judgement) -> None:

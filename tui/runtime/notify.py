@@ -8,7 +8,8 @@ dropped::
      "since": instant | null, "evidence": [text, ...], "missing": [text, ...], "advice": [text, ...]}
 
 ``from`` is null for the first trouble of a scope. What is told are verdicts that the screen shows as held:
-availability at once, a bottleneck when it has held, and the end of either; healthy and idle count as one, and
+availability at once (that an engine is down: with the reason, which takes a moment and
+10 s at most), a bottleneck when it has held, and the end of either; healthy and idle count as one, and
 neither *changing* nor *unknown* is a change. Each scope is told of at most once in ``min_interval_s``: what
 changes meanwhile is told at the end of it, as it then is. It acts on no engine, so it runs with
 ``--read-only`` too; it does not run in ``once``, nor over a simulated host.
@@ -30,10 +31,11 @@ from tui.model.units import seconds
 from tui.model.verdicts import CALM, Finding
 from tui.runtime.journal import LOG
 from tui.sources import offloop
+from tui.verdict.judge import HOST
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
 
     from tui.model.settings import NotifySettings
     from tui.model.snapshot import HostSnapshot
@@ -89,12 +91,20 @@ class Notifier:
         self._failure = ""
         self._failed_at = 0.0
 
-    def note(self, snapshot: HostSnapshot, judgement: Judgement) -> None:
-        """Tell of what has changed since the picture before; call it once for each."""
+    def note(self, snapshot: HostSnapshot, judgement: Judgement, looking: Collection[str] = ()) -> None:
+        """Tell of what has changed since the picture before; call it once for each.
+
+        Args:
+            snapshot: the newest picture.
+            judgement: what was concluded from it.
+            looking: engines into whose end is being looked: why they are down is worth those seconds.
+        """
         for gone in self._scopes.keys() - {verdict.scope for verdict in judgement.verdicts}:
             del self._scopes[gone]
         for verdict in judgement.verdicts:
             scope = self._scopes.setdefault(verdict.scope, _Scope())
+            if looking and verdict.verdict == "engine_down" and verdict.scope in (HOST, *looking):
+                continue
             if self._is_due(scope, verdict, snapshot.taken_at):
                 earlier = self._pending.get(verdict.scope)
                 before = scope.told if earlier is None else earlier["from"]
