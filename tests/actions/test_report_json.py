@@ -121,6 +121,17 @@ def test_each_failure_is_one(name: str) -> None:
     assert any(words in reason for reason in reasons), reasons
 
 
+def test_a_port_that_stays_open_is_no_exit() -> None:
+    plan = replace(DRAIN, target=replace(DRAIN.target, kind="command", main=None, tree=()))
+    passed, reasons = judge(
+        result(plan, events=[], leftovers=None, gave_up=True, target_state="its port is open")
+    )
+    assert not passed
+    assert reasons == [
+        "its port was still open at the end of the grace period of 30 s", "its port is open",
+    ]  # fmt: skip
+
+
 def test_an_exit_code_or_signal_decides_nothing() -> None:
     # Triton ends a drain that ran out of time by signal 11: what counts is what became of the requests
     assert judge(result(exit=Exit(signal=11)))[0] is True
