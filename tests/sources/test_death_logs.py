@@ -109,6 +109,14 @@ async def test_the_journal_of_a_unit_and_the_only_calls(
     ]
 
 
+async def test_a_unit_that_is_only_named_may_be_one_of_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = journalctl(tmp_path, 'case "$1" in --user) echo mine;; esac', monkeypatch)
+    assert await tail(DeathCase(URL, "unit:vllm")) == "mine\n"
+    assert len(calls.read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [("true", "no_permission"), ("exit 1", "parse"), ("exec sleep 60", "timeout"), ("exec yes", "too_large")],

@@ -99,6 +99,20 @@ async def test_a_unit_that_runs_on_did_not_end(tmp_path: Path, monkeypatch: pyte
     assert "runs on without it" in reading.missing[0].why
 
 
+async def test_a_unit_that_is_only_named_may_be_one_of_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemctl(tmp_path, monkeypatch, ExecMainStartTimestampMonotonic=0)
+    shown = (tmp_path / "shown").read_text().replace("StartTimestampMonotonic=0", "StartTimestampMonotonic=5")
+    (tmp_path / "own").write_text(shown.replace("ExecMainStatus=9", "ExecMainStatus=15"))
+    (tmp_path / "systemctl").write_text(
+        f'#!/bin/sh\ncase "$1" in --user) cat {tmp_path}/own;; *) cat {tmp_path}/shown;; esac\n'
+    )
+    journalctl(tmp_path, "true", monkeypatch)
+    reading = await look_into(DeathCase(URL, "unit:llm"))
+    assert (ended(reading).name, ended(reading).code) == ("llm.service", 143)
+
+
 async def test_a_unit_that_is_being_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     systemctl(tmp_path, monkeypatch, ActiveState="deactivating", ExecMainCode=0, ExecMainStatus=0, MainPID=7)
     found = await UnitSource("vllm.service").read()

@@ -311,8 +311,12 @@ SECTIONS: dict[str, tuple[type[Any], tuple[Key, ...]]] = {
     "notify": (
         NotifySettings,
         (
-            Key("command", strings, "gets each lasting change of a verdict as JSON on stdin"),
-            Key("min_interval_s", number(0), "seconds between two of them at least"),
+            Key(
+                "command",
+                strings,
+                "gets each lasting change of a verdict as JSON on stdin; also with --read-only",
+            ),
+            Key("min_interval_s", number(0), "seconds between two about the same engine, or the host"),
         ),
     ),
     "screen": (

@@ -87,7 +87,7 @@ def log_of(case: DeathCase) -> Log | None:
     if colon and kind == "unit":
         if not _UNIT.fullmatch(name):
             raise SourceError("not_supported", "log: not the name of a systemd unit", unsupported=True)
-        return JournalLog(name if "." in name else f"{name}.service", user=case.user_unit)
+        return JournalLog(name if "." in name else f"{name}.service", user=case.user_unit or None)
     if colon and kind == "docker":
         if not _CONTAINER.fullmatch(name):
             raise SourceError("not_supported", "log: not the name of a container", unsupported=True)
@@ -167,12 +167,12 @@ class JournalLog:
 
     Args:
         unit: its name.
-        user: it is one of this user's own manager.
+        user: it is one of this user's own manager; None: of the system's, or else of that.
     """
 
     period_s = 10.0
 
-    def __init__(self, unit: str, *, user: bool = False) -> None:
+    def __init__(self, unit: str, *, user: bool | None = False) -> None:
         self.origin = f"journal of {clean(unit, 80)}"
         self._unit = unit
         self._user = user
@@ -184,15 +184,28 @@ class JournalLog:
             SourceError: not_supported (no journalctl), no_permission (nothing may be seen), timeout,
                 too_large, parse.
         """
-        manager = ("--user",) if self._user else ()
-        which = f"--unit={self._unit}"
-        words = ("journalctl", *manager, which, f"--lines={JOURNAL_LINES}", "--output=cat", "--no-pager")
-        text = await offloop.start(
-            lambda: output((*words, "--quiet"), DEADLINE_S, _MOST_BYTES, user=self._user), self.origin
-        )
+        managers = (False, True) if self._user is None else (self._user,)
+        text = await offloop.start(lambda: self._first(managers), self.origin)
         if not text.strip():
             # without the right journalctl prints nothing and calls it success
             raise SourceError("no_permission", f"{self.origin}: empty, or not ours to read")
+        return text
+
+    def _first(self, managers: tuple[bool, ...]) -> str:
+        text = ""
+        for user in managers:
+            which = ("--user", f"--unit={self._unit}") if user else (f"--unit={self._unit}",)
+            words = (
+                "journalctl",
+                *which,
+                f"--lines={JOURNAL_LINES}",
+                "--output=cat",
+                "--no-pager",
+                "--quiet",
+            )
+            text = output(words, DEADLINE_S / len(managers), _MOST_BYTES, user=user)
+            if text.strip():
+                break
         return text
 
     async def close(self) -> None:

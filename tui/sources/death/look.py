@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tui.model.death import DeathReading, ExitReading, KernelLine
@@ -126,6 +127,10 @@ async def _of_container(container: str, case: DeathCase) -> tuple[ExitReading, b
 
 async def _of_unit(unit: str, case: DeathCase) -> tuple[ExitReading, bool]:
     found = await UnitSource(unit, user=case.user_unit, manager_uid=case.manager_uid).read()
+    if found.started_at is None and case.log.startswith("unit:") and not case.user_unit:
+        with suppress(SourceError):  # only named, and not one of the system's: of our own, if we have one
+            own = await UnitSource(unit, user=True).read()
+            found = own if own.started_at is not None else found
     running = found.exit_code is None and found.main_pid is not None
     again = _runs_again(running, found.started_at, case, unit)
     return (
