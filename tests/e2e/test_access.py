@@ -200,11 +200,16 @@ def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path}/none.sock" in answer["engines"][0]["detail"]
 
 
-@pytest.mark.parametrize("word", [f"http://user:{SECRET}@127.0.0.1:1", f"http://x/?token={SECRET}"])
+@pytest.mark.parametrize(
+    "word",
+    [f"http://user:{SECRET}@127.0.0.1:1", f"u:{SECRET}@x", f"http://x/?token={SECRET}", f"x:1/#{SECRET}"],
+)
 def test_secrets_in_an_address_are_refused_and_not_repeated(tmp_path: Path, word: str) -> None:
-    ended = run("once", word, home=tmp_path)
-    assert ended.status == 2
-    if "@" in word:
+    (tmp_path / "c.toml").write_text(f'[[engines]]\nurl = "{word}"\nmetrics_url = "{word}"\n')
+    for words in (("once", word), ("once", "x", "--metrics-url", word), ("config", "--check", "c.toml")):
+        ended = run(*words, home=tmp_path)
+        assert ended.status == 2
+        assert "URL" in ended.out + ended.err or "address" in ended.err
         assert SECRET not in ended.out + ended.err
 
 

@@ -13,7 +13,7 @@ from tui.config.load import ConfigError, load
 from tui.config.state import state_dir
 from tui.model.settings import EngineTarget
 from tui.model.text import clean, sendable
-from tui.model.urls import parse_metrics_url, parse_url
+from tui.model.urls import may_hold_secret, parse_metrics_url, parse_url
 
 if TYPE_CHECKING:
     import argparse
@@ -146,7 +146,7 @@ def _url(text: str, parse: Callable[[str], str] = parse_url) -> str:
     try:
         return parse(text)
     except ValueError as error:
-        shown = "" if "@" in text else f" {clean(text, 60)!r}"  # what stands before an @ may be a password
+        shown = "" if may_hold_secret(text) else f" {clean(text, 60)!r}"
         raise UsageError(f"not an engine's address:{shown} ({error}); e.g. http://127.0.0.1:8000") from None
 
 

@@ -10,6 +10,7 @@ from tui.config.inputs import open_input
 from tui.config.places import config_home
 from tui.model.settings import Config, EngineTarget
 from tui.model.text import clean
+from tui.model.urls import may_hold_secret
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +122,8 @@ def _table(
         try:
             values[written] = known[written].check(value)
         except schema.RefusedError as error:
-            got = "something else" if written in SECRETS else _shown(value)
+            secret = written in SECRETS or (isinstance(value, str) and may_hold_secret(value))
+            got = "something else" if secret else _shown(value)
             faults.append(f"{name}: {clean(label)}: expected {error}, got {got}")
     return values
 

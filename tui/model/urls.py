@@ -43,6 +43,11 @@ def parse_url(text: str) -> str:
     return urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path.rstrip("/"), "", ""))
 
 
+def may_hold_secret(text: str) -> bool:
+    """Whether an address that was refused may hold a password or key, and must not be repeated."""
+    return any(mark in text for mark in "@?#")
+
+
 def parse_metrics_url(text: str) -> str:
     """The canonical form of where metrics are: as ``parse_url``, or a Unix socket of this host.
 
