@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tui.lint.commandline import script_of
 from tui.lint.engines import route_of
 from tui.lint.rule import Need, hit, requests, s, shown
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from tui.lint.shape import Handler
 
 _CANNOT_FAIL = re.compile(r"(?:\S*/)?(?:true|:)|exit 0|(?:\S*/)?echo\b.*")
+_LEAVES = re.compile(r"[;&\n]|\bexit\b")
+"""What may end a script, or a part of it, before its last command."""
 _HEAVY = re.compile(r"\bpython[0-9.]*\b|\bnvidia-smi\b")
 
 
@@ -34,9 +37,16 @@ def _blind(case: Case, handler: Handler) -> str:
     path = route_of(handler)
     if path and case.engine.static(path):
         return f"{path} is answered without the engine"
-    command = " ".join(handler.words).strip()
-    script = handler.words[-1].strip() if len(handler.words) > 1 and "c" in handler.words[1] else command
-    return "the command always succeeds" if handler.kind == "exec" and _CANNOT_FAIL.fullmatch(script) else ""
+    script = script_of(handler.words)
+    command = (" ".join(handler.words)[:20_000] if script is None else script).strip()
+    return "the command always succeeds" if handler.kind == "exec" and _cannot_fail(command) else ""
+
+
+def _cannot_fail(command: str) -> bool:
+    before, otherwise, last = command.rpartition("||")
+    if _CANNOT_FAIL.fullmatch(command):
+        return True
+    return bool(otherwise and _CANNOT_FAIL.fullmatch(last.strip(" ;")) and not _LEAVES.search(before))
 
 
 def p09(case: Case) -> Iterator[Outcome]:
