@@ -180,10 +180,15 @@ def _end(view: EngineView) -> list[str]:
     lines = [f"  {view.url} kernel: {line.text}" for line in death.kernel]
     lines += [f"  {view.url} {death.log_origin}: {line}" for line in death.log]
     return lines + [
-        f"  {view.url} its {gap.field} is not known: {gap.why} ({gap.enable})" for gap in death.missing
+        f"  {view.url} {_NOT_KNOWN[gap.field]}: {gap.why} ({gap.enable})" for gap in death.missing
     ]
 
 
+_NOT_KNOWN = {
+    "exit": "how it ended is not known",
+    "kernel": "the kernel's log is not known",
+    "log": "its last lines are not known",
+}
 _NEEDED = frozenset(
     ("running", "waiting", "kv_usage", "ttft_p95_s", "itl_p95_s", "gen_tok_s", "since_last_step_s")
 )
