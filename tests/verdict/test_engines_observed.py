@@ -15,9 +15,9 @@ from tui.model.settings import Slo, Thresholds
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.sources.engines.reader import EngineReader
 from tui.sources.engines.triton import TRITON
+from tui.verdict.advice import advice
 from tui.verdict.judge import judge_all
 from tui.verdict.picture import Picture
-from tui.verdict.texts import advice
 
 if TYPE_CHECKING:
     from tui.model.readings import HostReading

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,9 @@ from tui.model.engine_host import EngineHostReading
 from tui.model.history import History
 from tui.model.readings import EngineReading, GpuReading, HostReading
 from tui.model.settings import Slo, Thresholds
+from tui.sources.option_defaults import option_defaults
 from tui.verdict import texts
+from tui.verdict.advice import IN_FORCE, TAKES_A_RESTART, advice
 from tui.verdict.assess import RANK, assess
 from tui.verdict.findings import findings
 from tui.verdict.live import pictures
@@ -21,6 +24,8 @@ from tui.verdict.picture import Picture, Processes, Trends
 from tui.verdict.rules import RULES
 
 if TYPE_CHECKING:
+    from tui.model.readings import EngineKind
+    from tui.model.verdicts import VerdictName
     from tui.verdict.signals import Signals
 
 LIMITS, SLO = Thresholds(), Slo()
@@ -46,9 +51,79 @@ def test_every_verdict_has_a_rank_and_fits_the_headline() -> None:
     assert all(len(t.title) <= 20 and t.title == t.title.upper() for t in texts.TEXTS.values())
     for name in RANK:
         for kind in (*texts.ENGINES, None):
-            for line in texts.advice(name, Picture("x", kind)):
+            for line in advice(name, Picture("x", kind)):
                 assert "{" not in line
                 assert len(line) <= 110
+
+
+KNOWN: dict[str, frozenset[str]] = {
+    "vllm": frozenset((
+        "max-num-seqs", "max-model-len", "max-num-batched-tokens", "gpu-memory-utilization", "kv-cache-dtype",
+        "enable-prefix-caching", "api-server-count", "shutdown-timeout",
+    )),
+    "sglang": frozenset((
+        "max-running-requests", "context-length", "mem-fraction-static", "kv-cache-dtype", "chunked-prefill-size",
+        "schedule-conservativeness", "disable-radix-cache", "tokenizer-worker-num", "skip-tokenizer-init",
+    )),
+    "trtllm": frozenset((
+        "max_batch_size", "max_seq_len", "max_num_tokens", "kv_cache_free_gpu_memory_fraction", "kv_cache_config",
+        "enable_block_reuse", "num_postprocess_workers",
+    )),
+    "triton": frozenset((
+        "max_batch_size", "max_num_tokens", "kv_cache_free_gpu_mem_fraction", "batch_scheduler_policy",
+        "max_utilization", "enable_kv_cache_reuse", "enable_chunked_context", "exit-timeout-secs",
+    )),
+}  # fmt: skip
+"""Options of the engines' own command lines and configuration files, each with its present name."""
+_OPTION = re.compile(r"--([a-z0-9][a-z0-9_-]+)|\b(?!fp8)([a-z0-9]+(?:_[a-z0-9]+)+)\b")
+
+
+@pytest.mark.parametrize("kind", texts.ENGINES)
+def test_advice_names_only_options_that_the_engine_has(kind: EngineKind) -> None:
+    named = {
+        found[1] or found[2]
+        for name in RANK
+        for line in advice(name, Picture("x", kind))
+        for found in _OPTION.finditer(line)
+    }
+    assert named <= KNOWN[kind], named - KNOWN[kind]
+    assert len(named) >= 5
+    versions = {"vllm": "0.33.0", "sglang": "0.5.23", "trtllm": "1.2.1", "triton": "2.60"}
+    defaults = option_defaults(kind, versions[kind], {})
+    for option in named & defaults.keys():  # a default that we know is told as the value in force
+        lines = " ".join(line for name in RANK for line in advice(name, Picture("x", kind, args=defaults)))
+        assert f"{option} (now {defaults[option]})" in lines or f"{option} fp8" in lines, option
+
+
+def test_every_field_of_the_texts_is_filled_and_every_filling_is_used() -> None:
+    fields = {
+        found[1]
+        for text in texts.TEXTS.values()
+        for lines in (text.advice, *text.flags.values())
+        for line in lines
+        for found in re.finditer(r"{(\w+)}", line)
+    }
+    assert fields == IN_FORCE.keys()
+
+
+@pytest.mark.parametrize("kind", texts.ENGINES)
+@pytest.mark.parametrize("name", sorted(texts.NEED_FLAGS))
+def test_advice_that_takes_a_restart_says_what_one_costs(name: VerdictName, kind: EngineKind) -> None:
+    assert advice(name, Picture("x", kind))[-1] == TAKES_A_RESTART
+
+
+@pytest.mark.parametrize("name", sorted(set(RANK) - {"healthy", "idle", "unknown"}))
+def test_advice_says_when_a_restart_is_a_mistake(name: VerdictName) -> None:
+    """The most expensive thing a tool can recommend."""
+    said = " ".join(line for kind in texts.ENGINES for line in advice(name, Picture("x", kind)))
+    assert re.search(r"do not (just )?restart|a restart|restarting the engine changes nothing", said), said
+
+
+def test_a_cache_that_is_stored_in_eight_bits_is_not_to_be_made_so() -> None:
+    full = Picture("x", "vllm", seats=1024.0, args={"kv-cache-dtype": "fp8"})
+    lines = advice("kv_cache", full)
+    assert not any("kv-cache-dtype" in line for line in lines)
+    assert lines[0].startswith("lower --max-num-seqs (now 1024)")
 
 
 def test_declared_inputs_exist() -> None:

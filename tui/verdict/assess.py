@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from tui.model.verdicts import CALM, Verdict
 from tui.verdict import evidence as ev
+from tui.verdict.advice import advice
 from tui.verdict.certainty import Certainty
 from tui.verdict.outcome import Outcome, fires
 from tui.verdict.rules import RULES
 from tui.verdict.signals import Signals
-from tui.verdict.texts import TEXTS, advice
+from tui.verdict.texts import TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

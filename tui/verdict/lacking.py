@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.model.readings import Missing
+from tui.verdict.advice import ACCESS_ADVICE
 from tui.verdict.rules import RULES
-from tui.verdict.texts import ACCESS_ADVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,0 +1,76 @@
+"""What to do about a verdict: the texts' lines for this engine, with the values that are in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.model.text import clean
+from tui.verdict.death import death_advice
+from tui.verdict.texts import FIND_OUT, NEED_FLAGS, TEXTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tui.model.verdicts import VerdictName
+    from tui.verdict.picture import Picture
+
+ACCESS_ADVICE: dict[str | None, str] = {
+    "401": "set token_env of its [[engines]] in the config, or INFERTOP_TOKEN",
+    "403": "set token_env of its [[engines]] in the config, or INFERTOP_TOKEN",
+    "404": "check the URL and its path; metrics elsewhere: --metrics-url",
+    "dns": "check the host name, and whether this host can resolve it",
+    "tls": "check http against https; set ca_file, or verify = false, of its [[engines]]",
+    "timeout": "look whether the process lives and its port is open from here",
+    "redirect": "give the address that it redirects to",
+    "not_metrics": "check the URL: something else answers there; metrics elsewhere: --metrics-url",
+    "stats_off": "start the engine with its statistics on",
+}
+"""What to do where the figures cannot be had, by why."""
+IN_FORCE: dict[str, tuple[str, ...]] = {
+    "seats": ("max-num-seqs", "max-running-requests", "max-batch-size"),
+    "context": ("max-model-len", "context-length", "max-seq-len"),
+    "fraction": ("gpu-memory-utilization", "mem-fraction-static", "kv-cache-free-gpu-memory-fraction"),
+    "batched": ("max-num-batched-tokens", "max-num-tokens"),
+    "chunk": ("chunked-prefill-size",),
+    "kv_dtype": ("kv-cache-dtype",),
+    "caution": ("schedule-conservativeness",),
+    "servers": ("api-server-count",),
+    "tokenizers": ("tokenizer-worker-num",),
+    "post": ("num-postprocess-workers",),
+    "drain": ("shutdown-timeout",),
+    "exit": ("exit-timeout-secs",),
+}
+"""The options behind the texts' fields, as ``command_args`` spells them."""
+TAKES_A_RESTART = "options take effect with a restart: after a drain, at a quiet hour; it costs the load time"
+_QUANTIZED_KV = "--kv-cache-dtype"
+
+
+def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
+    """What to do, the engine's own flags first, with the values in force where they are known."""
+    if name == "unknown" and picture.engine_reason in ACCESS_ADVICE:
+        return (ACCESS_ADVICE[picture.engine_reason],)
+    found = tuple(_lines(name, picture))
+    known = death_advice(picture.death) if name == "engine_down" else ()
+    return (*known, *(line for line in found if line != FIND_OUT)) if known else found
+
+
+def _lines(name: VerdictName, picture: Picture) -> Iterator[str]:
+    texts = TEXTS[name]
+    flags = texts.flags.get(picture.kind, ()) if picture.kind else ()
+    values = {field: _now(_option(picture, options)) for field, options in IN_FORCE.items()}
+    if picture.seats is not None:
+        values["seats"] = _now(f"{picture.seats:.0f}")
+    halved = (_option(picture, IN_FORCE["kv_dtype"]) or "").startswith("fp8")
+    for line in (*flags, *texts.advice):
+        if not (halved and line.startswith(_QUANTIZED_KV)):  # it is done already
+            yield line.format_map(values)
+    if flags and name in NEED_FLAGS:
+        yield TAKES_A_RESTART
+
+
+def _option(picture: Picture, names: tuple[str, ...]) -> str | None:
+    return next((clean(v, 20) for name in names if (v := picture.args.get(name))), None)
+
+
+def _now(value: str | None) -> str:
+    return f" (now {value})" if value else ""
