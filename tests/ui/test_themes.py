@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,13 +13,18 @@ from tui.ui import themes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.color import Color
+    from rich.style import Style
+
+    from tui.ui.lines import Role
+
 SHIPPED = Path(__file__).parents[2] / "themes"
 DARK = (SHIPPED / "dark.toml").read_text()
 
 
 def test_the_shipped_themes_are_whole() -> None:
     found, faults = themes.load_all([SHIPPED])
-    assert {"dark", "light", "mono"} <= set(found)
+    assert set(found) == {"dark", "light", "high-contrast", "okabe-ito", "mono"}
     assert faults == []
     for theme in found.values():
         assert set(theme.styles) == set(themes.ROLES)
@@ -95,3 +102,118 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     found, faults = themes.load_all([tmp_path, tmp_path / "missing"])
     assert found == {}
     assert len(faults) == 1
+
+
+# ---------------------------------------------------------------------------------------- what people can see
+
+READ = set(themes.ROLES) - {"border", "bar", "trough", "spark"}
+"""Roles of text; the others are lines and areas."""
+LOUD: tuple[Role, ...] = ("text", "calm", "warn", "hot", "focus")
+
+
+def rgb(color: Color | None) -> tuple[float, float, float]:
+    assert color is not None
+    triplet = color.get_truecolor()
+    return triplet.red / 255, triplet.green / 255, triplet.blue / 255
+
+
+def linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
+def contrast(style: Style) -> float:
+    """By WCAG 2: 1 to 21."""
+    light, dark = sorted(
+        (
+            sum(w * linear(c) for w, c in zip((0.2126, 0.7152, 0.0722), rgb(color), strict=True))
+            for color in (style.color, style.bgcolor)
+        ),
+        reverse=True,
+    )
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "area"),
+    [("dark", 4.5, 3), ("light", 4.5, 3), ("okabe-ito", 4.5, 3), ("high-contrast", 10, 8)],
+)
+def test_text_and_areas_stand_out_from_their_ground(name: str, text: float, area: float) -> None:
+    styles = themes.load_all([SHIPPED])[0][name].styles
+    ratios = {role: contrast(style) for role, style in styles.items()}
+    assert {role for role in READ if ratios[role] < text} == set()
+    assert {role for role in ("bar", "spark") if ratios[role] < area} == set()
+
+
+CVD = {
+    "none": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    "protanopia": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "tritanopia": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
+}
+"""Machado, Oliveira and Fernandes (2009), severity 1, on linear light."""
+
+
+def lab(color: Color | None, kind: str) -> tuple[float, float, float]:
+    """As somebody with that kind of colour blindness sees it, in CIE L*a*b*."""
+    light = [linear(channel) for channel in rgb(color)]
+    r, g, b = (
+        min(1.0, max(0.0, sum(weight * channel for weight, channel in zip(row, light, strict=True))))
+        for row in CVD[kind]
+    )
+    x = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505
+    y = 0.2126 * r + 0.7152 * g + 0.0722 * b
+    z = (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089
+    fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+@pytest.mark.parametrize("kind", CVD)
+def test_colours_of_meaning_are_told_apart_with_any_colour_blindness(kind: str) -> None:
+    styles = themes.load_all([SHIPPED])[0]["okabe-ito"].styles
+    for one, other in itertools.combinations(LOUD, 2):
+        distance = math.dist(lab(styles[one].color, kind), lab(styles[other].color, kind))
+        assert distance > 15, (one, other, distance)  # 2.3 is just noticed, 10 seen at a glance
+
+
+def test_what_is_loud_is_told_without_colour() -> None:
+    for theme in themes.load_all([SHIPPED])[0].values():
+        badge, text = theme.styles["badge"], theme.styles["text"]
+        assert badge.bold
+        assert badge.reverse or badge.bgcolor != text.bgcolor
+        assert theme.styles["hot"].bold
+
+
+def test_sixteen_colours_keep_their_meaning() -> None:
+    found = themes.load_all([SHIPPED])[0]
+    looks = {
+        name: {
+            role: (style.color and style.color.number, style.bgcolor and style.bgcolor.number)
+            for role, style in themes.for_sixteen(theme).items()
+            if role in ("text", "muted", "calm", "warn", "hot", "badge", "flag", "focus", "bar")
+        }
+        for name, theme in found.items()
+    }
+    on_dark = {
+        "text": (7, 0), "muted": (8, 0), "calm": (10, 0), "warn": (11, 0), "hot": (9, 0), "badge": (15, 1),
+        "flag": (0, 3), "focus": (14, 0), "bar": (6, 0),
+    }  # fmt: skip
+    on_light = {
+        "text": (0, 15), "muted": (8, 15), "calm": (2, 15), "warn": (5, 15), "hot": (1, 15), "badge": (15, 1),
+        "flag": (15, 5), "focus": (6, 15), "bar": (4, 15),
+    }  # fmt: skip
+    assert looks["dark"] == looks["okabe-ito"] == looks["high-contrast"] == on_dark
+    assert looks["light"] == on_light
+    assert themes.for_sixteen(found["mono"]) == found["mono"].styles
+    assert themes.for_sixteen(found["high-contrast"])["hot"].underline

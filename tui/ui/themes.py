@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from rich.color import Color as RichColor
 from rich.style import Style
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
@@ -16,7 +18,7 @@ from tui.model.text import clean
 from tui.ui.lines import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 PACKAGE = Path(__file__).parents[1]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -62,6 +64,32 @@ def load_all(places: Iterable[Path]) -> tuple[dict[str, ScreenTheme], list[str]]
             else:
                 themes[theme.name] = theme
     return themes, faults
+
+
+_SIXTEEN: Mapping[Role, tuple[int, int]] = {
+    "text": (7, 0), "muted": (8, 8), "label": (8, 8), "value": (15, 0), "title": (15, 0), "key": (15, 0),
+    "border": (8, 8), "focus": (14, 6), "bar": (6, 4), "trough": (8, 7), "spark": (4, 4),
+    "calm": (10, 2), "notice": (11, 5), "badge": (15, 15), "flag": (0, 15), "hot": (9, 1), "warn": (11, 5),
+    "stale": (8, 8),
+}  # fmt: skip
+"""ANSI colours of each role, on a dark and on a light ground. The nearest ones to a theme's own would be
+grey for most: of the dark theme's eighteen, fourteen."""
+_SIXTEEN_GROUNDS: Mapping[Role, tuple[int, int]] = {"badge": (1, 1), "flag": (3, 5)}
+
+
+def for_sixteen(theme: ScreenTheme) -> Mapping[Role, Style]:
+    """The styles of a theme for a terminal of sixteen colours; attributes stay, and what has no colour."""
+    place = 0 if theme.textual.dark else 1
+    ground = RichColor.from_ansi((0, 15)[place])
+
+    def styled(role: Role, style: Style) -> Style:
+        if style.color is None:
+            return style
+        own = _SIXTEEN_GROUNDS.get(role)
+        back = ground if own is None else RichColor.from_ansi(own[place])
+        return style + Style(color=RichColor.from_ansi(_SIXTEEN[role][place]), bgcolor=back)
+
+    return {role: styled(role, style) for role, style in theme.styles.items()}
 
 
 def _text(path: Path) -> str:
