@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import termios
+import time
 from typing import TYPE_CHECKING, Any
 
 from textual.drivers.linux_driver import LinuxDriver
@@ -24,9 +25,16 @@ SWITCH = "INFERTOP_STOCK_DRIVER"
 """Environment variable: 1 draws by Textual's own driver."""
 BACKLOG = 8
 """Writes that may wait for the terminal; with more, frames are left out until it has caught up."""
+WAIT_S = 0.25
+"""A write that takes longer than this has waited for the terminal."""
+CALM_S = 20.0
+"""For so long no write may have waited until the link counts as quick again."""
 LAST_CHANCE_S = 0.5
 """How long leaving waits for a terminal that takes nothing."""
 _SYNC_BEGIN, _SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+_TITLE_KEEP = "\x1b[22;2t"
+_TITLE_BACK = "\x1b]2;\x07\x1b[23;2t"
+"""Empty where the terminal keeps no titles: better than one that was true once."""
 _HARMLESS = re.compile(
     r"(?:\x1b\[[?<>=][0-9;]*\$?[a-zA-Z]"  # modes, queries, keyboard protocol
     r"|\x1b\](?!8;)[^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, clipboard
@@ -47,6 +55,10 @@ class _Outlet:
         self._pending: list[str] = []
         self.written = 0
         """Writes that the terminal has taken."""
+        self._began: float | None = None
+        """When the write that the terminal has not taken yet began, in monotonic seconds."""
+        self._waited: float | None = None
+        """When the last write ended that had to wait."""
 
     def write(self, text: str) -> None:
         """Keep text until ``flush``: a frame is one system call where the terminal takes it whole."""
@@ -56,6 +68,7 @@ class _Outlet:
         """Hand everything to the terminal, however long it takes."""
         count, data = len(self._pending), "".join(self._pending).encode(errors="replace")
         self._pending.clear()
+        began = self._began = time.monotonic()
         with contextlib.suppress(OSError):  # the terminal is gone: whoever still writes must not die of it
             while data:
                 try:
@@ -63,6 +76,15 @@ class _Outlet:
                 except BlockingIOError:
                     select.select([], [self._fileno], [], 1.0)
         self.written += count
+        self._began, ended = None, time.monotonic()
+        if ended - began > WAIT_S:
+            self._waited = ended
+
+    @property
+    def slow(self) -> bool:
+        """A write has waited for the terminal, now or not long ago."""
+        now, began, waited = time.monotonic(), self._began, self._waited
+        return (began is not None and now - began > WAIT_S) or (waited is not None and now - waited < CALM_S)
 
     def fileno(self) -> int:
         """The terminal's descriptor."""
@@ -92,6 +114,7 @@ class CellDriver(LinuxDriver):
         self._sync = ""
         self._brackets = False
         """The terminal knows synchronized updates: Textual has asked it."""
+        self._title = ""
         self._seen_size: Size | None = None
         self._raw: list[Any] | None = None
         """The terminal's settings while this program has it."""
@@ -99,18 +122,35 @@ class CellDriver(LinuxDriver):
     def start_application_mode(self) -> None:
         """Take the terminal."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if title := self._title:  # it was given back in between
+            self._title = ""
+            self.set_title(title)
         with contextlib.suppress(termios.error):
             self._raw = termios.tcgetattr(self.fileno)
 
     def stop_application_mode(self) -> None:
         """Give it back."""
         self._raw = None
+        if self._title:
+            self._send(_TITLE_BACK)
         super().stop_application_mode()
 
     def forget(self) -> None:
         """The terminal's content is not known: the next frame is sent in full."""
         self._buffer.forget()
         self._cursor = None
+
+    def set_title(self, text: str) -> None:
+        """Have the terminal or the pane titled so until it is given back.
+
+        Args:
+            text: without control characters.
+        """
+        if text == self._title or os.environ.get("TERM") == "linux":  # the console has none
+            return
+        keep = "" if self._title else _TITLE_KEEP
+        self._title = text
+        self._send(f"{keep}\x1b]2;{text}\x07")
 
     def catch_up(self) -> None:
         """Send what was left out while the terminal was slow, if it no longer is."""
@@ -169,6 +209,11 @@ class CellDriver(LinuxDriver):
             self.forget()
         self._open_bracket()
         self._send(data)
+
+    @property
+    def slow(self) -> bool:
+        """The terminal takes longer for what is written than it should."""
+        return self._outlet.slow
 
     @property
     def hung_up(self) -> bool:
