@@ -79,6 +79,27 @@ def row(chosen: Sequence[tuple[Column[R], int]], item: R) -> Line:
     return tuple(spans)
 
 
+def window(rows: Sequence[R], room: int, skipped: int) -> tuple[Sequence[R], str]:
+    """The rows that are shown where they do not all fit, and what is said of the others on a line below.
+
+    Args:
+        rows: all of them.
+        room: lines, that one included; where there are fewer than two, nothing is said.
+        skipped: rows that are scrolled away, as far as the last ones then fill the room.
+    """
+    start = min(skipped, overflow(len(rows), room))
+    shown = rows[start : start + max(1, room - 1)]
+    below = len(rows) - start - len(shown)
+    return shown, ", ".join(
+        text for text, count in ((f"{start} above", start), (f"+{below} more", below)) if count
+    )
+
+
+def overflow(count: int, room: int) -> int:
+    """How many rows can be scrolled away."""
+    return 0 if count <= room else count - max(1, room - 1)
+
+
 def noted(chosen: Sequence[tuple[Column[R], int]], item: R, heads: int, note: Span, size: int) -> Line:
     """A row whose figures cannot be shown: its first ``heads`` columns, then why, over the rest."""
     start = row(chosen[:heads], item)
