@@ -112,7 +112,7 @@ def test_advice_that_takes_a_restart_says_what_one_costs(name: VerdictName, kind
     assert advice(name, Picture("x", kind))[-1] == TAKES_A_RESTART
 
 
-@pytest.mark.parametrize("name", sorted(set(RANK) - {"healthy", "idle", "unknown"}))
+@pytest.mark.parametrize("name", sorted(set(RANK) - {"healthy", "idle", "unknown", "engine_down"}))
 def test_advice_says_when_a_restart_is_a_mistake(name: VerdictName) -> None:
     """The most expensive thing a tool can recommend."""
     said = " ".join(line for kind in texts.ENGINES for line in advice(name, Picture("x", kind)))
