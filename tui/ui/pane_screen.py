@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
-from tui.ui.draw import draw
+from tui.ui.draw import as_text, draw
 from tui.ui.driver import CellDriver
 from tui.ui.pen import pen_for
 from tui.ui.view import View
@@ -112,6 +112,11 @@ class PaneScreen(Screen[None]):
                 self._panes[name].show(lines[name], self._styles_by_role, pen)
         if pen is not None:
             pen.lift()
+
+    def as_text(self) -> str:
+        """What stands on the screen, without colours."""
+        ascii_only = self._config.screen.ascii
+        return as_text(self.shown(), *self.size, ascii_only=ascii_only, scroll=self._scroll)
 
     def restyle(self, styles: Mapping[Role, Style]) -> None:
         """Another theme."""

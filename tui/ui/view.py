@@ -49,6 +49,18 @@ class Mode:
 
 
 @dataclass(frozen=True, slots=True)
+    scope: str | None = None
+    """Whose verdict is explained; None: the headline's."""
+    filter: str = ""
+    """Rows of engines and GPUs that do not hold it, whatever the case, are hidden."""
+    typing: bool = False
+    """The filter is being typed."""
+    skipped: int = 0
+    """Rows of the focused table that are scrolled away."""
+    slow: bool = False
+    """The terminal takes too long: there are fewer frames."""
+    drill: str = ""
+    """One line for the header: a test that runs, or has ended and was not looked at."""
 class View:
     """Everything a pane may show."""
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Final
 from tui.model.status import SourceState
 from tui.model.units import seconds
 from tui.model.urls import short_name
+from tui.ui.glyphs import glyphs
 from tui.ui.lines import narrow
+from tui.ui.view import severity
 
 if TYPE_CHECKING:
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.status import Reason, SourceStatus
+    from tui.model.verdicts import Judgement
 
 READING = "reading…"
 
@@ -137,6 +140,16 @@ def scope_name(scope: str, snapshot: HostSnapshot) -> str:
         if engine.url == scope:
             return engine_name(engine)
     return narrow(short_name(scope)) if "://" in scope else narrow(scope)
+
+
+def title(snapshot: HostSnapshot, judgement: Judgement) -> str:
+    """A terminal's title: the worst verdict, what it is about, and where."""
+    worst = min(judgement.verdicts, key=lambda v: (severity(v.verdict), v.scope == "host"), default=None)
+    name = narrow(snapshot.hostname, 40) or "host"
+    if worst is None:
+        return f"infertop {name}"
+    scope = "" if worst.scope == "host" else f" {scope_name(worst.scope, snapshot)}"
+    return glyphs(f"{narrow(worst.title, 60)}{scope} on {name}")
 
 
 def gpu_name(name: str | None) -> str:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
 from tui.model.units import DASH, count, ratio_as_percent, seconds
+from tui.ui import filtered
 from tui.ui.lines import Line, Role, Span, cut, fit, narrow, width
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.engine_plots import plots
 from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row
 from tui.ui.panes.engine_sheet import about
-from tui.ui.table import Column, choose, head, noted, row
-from tui.ui.view import TRANSIENT, is_hot, urgent_first
+from tui.ui.table import Column, choose, head, noted, row, window
+from tui.ui.view import TRANSIENT, is_hot
 from tui.ui.words import engine_name, engine_reason, model_name
 
 if TYPE_CHECKING:
@@ -27,17 +28,18 @@ def title(view: View) -> Line:
     """The title with how many there are."""
     n = len(view.snapshot.engines)
     count_text = f"  {n}" if n else ""
-    return (Span("3 ", "muted"), Span("ENGINES", "title"), Span(count_text, "muted"))
+    note = filtered.note(view, len(filtered.engines(view)), n)
+    return (Span("3 ", "muted"), Span("ENGINES", "title"), Span(count_text, "muted"), *note)
 
 
 def body(view: View, size: int, height: int) -> list[Line]:
     """The table, then charts of each engine as far as there is room."""
-    rows = [Row(engine, view) for engine in urgent_first(view)]
+    rows = [Row(engine, view) for engine in filtered.engines(view)]
     if not rows:
         return _nothing(view, size)
     full = view.mode.full == "engines"
     chosen = choose(FULL if full else COLUMNS, size)
-    lines = [head(chosen), *_table(chosen, rows, size, len(rows) if full else height - 1)]
+    lines = [head(chosen), *_table(chosen, rows, size, len(rows) if full else height - 1, _skipped(view))]
     if full:
         for item in rows:
             lines += [(), *_details(item, size), *plots(view, item.engine.url, size)]
@@ -56,20 +58,26 @@ def body(view: View, size: int, height: int) -> list[Line]:
 def flat(view: View, size: int, height: int) -> list[Line]:
     """A table where there is room for its head, else a line an engine with the names in it."""
     mark = Span("▸" if view.mode.focused == "engines" else " ", "focus")
-    rows = [Row(engine, view) for engine in urgent_first(view)]
+    rows = [Row(engine, view) for engine in filtered.engines(view)]
     room = size - 1
     if not rows:
         lines = _nothing(view, room)
     elif height >= min(len(rows) + 1, 4):
         chosen = choose(COLUMNS, room)
-        lines = [head(chosen), *_table(chosen, rows, room, height - 1)]
+        lines = [head(chosen), *_table(chosen, rows, room, height - 1, _skipped(view))]
     else:
         chosen = choose(INLINE, room)
-        lines = _table(chosen, rows, room, height)
+        lines = _table(chosen, rows, room, height, _skipped(view))
     return [(mark, *line) for line in lines[:height]]
 
 
+def _skipped(view: View) -> int:
+    return view.mode.skipped if view.mode.focused == "engines" else 0
+
+
 def _nothing(view: View, size: int) -> list[Line]:
+    if view.mode.filter and view.snapshot.engines:
+        return [fit((filtered.none_left(view, "engine"),), size)]
     if not view.snapshot.discovery_done:
         return [(Span("looking for engines on this host…", "muted"),)]
     lines: list[Line] = [
@@ -90,15 +98,17 @@ def _nothing(view: View, size: int) -> list[Line]:
     return [fit(line, size) for line in (first, *lines[1:-1])]
 
 
-def _table(chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int) -> list[Line]:
+def _table(
+    chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int, skipped: int
+) -> list[Line]:
     """A line an engine, the most urgent first."""
     if len(rows) <= room:
         return [_line(chosen, item, size) for item in rows]
-    shown = rows[: max(1, room - 1)]
+    shown, rest = window(rows, room, skipped)
     lines = [_line(chosen, item, size) for item in shown]
     if room > 1:
-        return [*lines, (Span(f"+{len(rows) - len(shown)} more", "muted", "fill('engines')"),)]
-    more = Span(f" +{len(rows) - 1} more", "muted")
+        return [*lines, (Span(rest, "muted", "fill('engines')"),)]
+    more = Span(f" {rest}", "muted")
     return [(*fit(lines[0], size - len(more.text)), more)]
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
 from tui.model.units import DASH, number, percent, seconds
+from tui.ui import filtered
 from tui.ui.lines import Line, Span, beside, cut, fit, narrow, wrap
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio
 from tui.ui.panes.gpu_sheet import sheet, spelled
-from tui.ui.table import Column, choose, head, noted, row
+from tui.ui.table import Column, choose, head, noted, row, window
 from tui.ui.view import figure
 from tui.ui.words import READING, THROTTLES, age, elapsed, gpu_reason
 
@@ -35,7 +36,12 @@ def title(view: View) -> Line:
         spans.append(Span(f"  {old}", "warn"))
     elif observed.reading and observed.reading.driver_version:
         spans.append(Span(f"  driver {narrow(observed.reading.driver_version, 20)}", "muted"))
-    return tuple(spans)
+    return (*spans, *filtered.note(view, len(filtered.gpus(view)), _count(view)))
+
+
+def _count(view: View) -> int:
+    reading = view.snapshot.gpus.reading
+    return len(reading.gpus) if reading is not None else 0
 
 
 def _old(view: View) -> str:
@@ -52,7 +58,7 @@ def body(view: View, size: int, height: int) -> list[Line]:
         return _nothing(view, size)
     full = view.mode.full == "gpus"
     chosen = choose(FULL if full else COLUMNS, size)
-    lines = [head(chosen), *_table(chosen, rows, size, 2 * len(rows) if full else height - 1)]
+    lines = [head(chosen), *_table(chosen, rows, size, 2 * len(rows) if full else height - 1, _skipped(view))]
     lines += _asides(view, size, ASIDES if full else min(ASIDES, height - len(lines)))
     room = height - len(lines) - 1
     if full:
@@ -70,25 +76,37 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     rows = _rows(view)
     if not rows:
         lines = [(Span("GPU ", "title"), *line) for line in _nothing(view, size - 5)]
-    elif height >= min(5, len(rows) + 1):
+    elif as_table(len(rows), height):
         chosen = choose(COLUMNS, size - 1)
         old = cut(_old(view), size // 2)  # over the last headings: figures stand under the first
         heads = beside(head(chosen), (Span(f" {old}", "warn"),), size - 1) if old else head(chosen)
-        lines = [heads, *_table(chosen, rows, size - 1, height - 1)]
+        lines = [heads, *_table(chosen, rows, size - 1, height - 1, _skipped(view))]
     else:
         lines = _summary(rows, size - 1, height, _old(view))
     return [(mark, *line) for line in lines[:height]]
 
 
+def as_table(count: int, height: int) -> bool:
+    """Whether a pane without borders has room for rows, not only for a summary."""
+    return height >= min(5, count + 1)
+
+
 def _rows(view: View) -> list[Row]:
     observed = view.snapshot.gpus
     old = not observed.status.ok
-    gpus = observed.reading.gpus if observed.reading else ()
-    return [Row(gpu, view, old or gpu.state != "ok" or gpu.stale_s is not None) for gpu in gpus]
+    return [
+        Row(gpu, view, old or gpu.state != "ok" or gpu.stale_s is not None) for gpu in filtered.gpus(view)
+    ]
+
+
+def _skipped(view: View) -> int:
+    return view.mode.skipped if view.mode.focused == "gpus" else 0
 
 
 def _nothing(view: View, size: int) -> list[Line]:
     status = view.snapshot.gpus.status
+    if view.mode.filter and _count(view):
+        return [fit((filtered.none_left(view, "GPU"),), size)]
     if status.state is SourceState.PENDING:
         return [(Span(READING, "muted"),)]
     if status.reason is None:
@@ -106,7 +124,9 @@ def _asides(view: View, size: int, room: int) -> list[Line]:
     return [(Span(cut(narrow(text), size), "muted"),) for text in texts[: max(0, room)]]
 
 
-def _table(chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int) -> list[Line]:
+def _table(
+    chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int, skipped: int
+) -> list[Line]:
     """A line a device in index order; where they do not all fit, those in trouble first.
 
     What is wrong with one stands on a line below it, as far as there is room: those that do not work come
@@ -123,9 +143,8 @@ def _table(chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int
                 detail = cut(_detail(item), size - _DETAIL_AT)
                 lines.append((Span(" " * _DETAIL_AT), Span(detail, "warn" if item.works else "hot")))
         return lines
-    ordered = sorted(rows, key=_trouble)[: max(0, room - 1)]
-    more = Span(f"+{len(rows) - len(ordered)} more", "muted", "fill('gpus')")
-    return [*(_line(chosen, item, size) for item in ordered), (more,)]
+    shown, rest = window(sorted(rows, key=_trouble), room, skipped)
+    return [*(_line(chosen, item, size) for item in shown), (Span(rest, "muted", "fill('gpus')"),)]
 
 
 def _trouble(item: Row) -> tuple[bool, bool, bool, float, int]:

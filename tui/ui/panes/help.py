@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from tui.ui.keys import KEYS
-from tui.ui.lines import Line, Span, wrap
+from tui.ui.lines import Line, Span, fit, wrap
 
 if TYPE_CHECKING:
     from tui.ui.view import View
 
+BESIDE = 112
+"""Cells from which on there are two columns."""
+GAP = 3
 _WORDS = (
     ("SM%", "share of time in which any kernel ran; not how full the GPU was"),
     ("bw%", "share of time in which the GPU's memory was being read or written"),
@@ -33,12 +37,22 @@ def title(view: View) -> Line:
 
 
 def body(view: View, size: int, height: int) -> list[Line]:
-    """As many lines as it takes: the pane scrolls."""
-    lines: list[Line] = []
-    for key in KEYS:
-        if key.help:
-            lines += _entry(key.shown, key.help, "key", size)
-    lines += [(), (Span("what the columns mean", "label"),)]
+    """As many lines as it takes: the pane scrolls; keys and words side by side where there is room."""
+    if size < BESIDE:
+        return [*_keys(size), (), *_words(size)]
+    half = (size - GAP) // 2
+    return [
+        (*fit(left, half), Span(" " * GAP), *right)
+        for left, right in zip_longest(_keys(half), _words(size - GAP - half), fillvalue=())
+    ]
+
+
+def _keys(size: int) -> list[Line]:
+    return [line for key in KEYS if key.help for line in _entry(key.shown, key.help, "key", size)]
+
+
+def _words(size: int) -> list[Line]:
+    lines: list[Line] = [(Span("what the columns mean", "label"),)]
     for word, meaning in _WORDS:
         lines += _entry(word, meaning, "value", size)
     return lines
