@@ -28,6 +28,7 @@ _TITLES: dict[PaneName, Callable[[View], Line]] = {
     "host": host.title,
     "probes": probes.title,
     "help": help.title,
+    "drill": lambda view: view.sheet.title() if view.sheet is not None else (),
 }
 _BODIES: dict[PaneName, Draw] = {
     "verdict": verdict.body,
@@ -46,12 +47,12 @@ _FLAT: dict[PaneName, Draw] = {
     "probes": probes.flat,
     "footer": footer.lines,
 }
-
 _ROWS: dict[PaneName, Callable[[View], Sequence[object]]] = {
     "gpus": filtered.gpus,
     "engines": filtered.engines,
 }
 """The tables that scroll."""
+
 
 def draw(
     view: View, width: int, height: int, *, ascii_only: bool = False, scroll: int = 0
@@ -85,7 +86,6 @@ def draw(
     return layout, panes, rest
 
 
-def _full(view: View, name: PaneName, box: Box, is_framed: bool, scroll: int) -> tuple[list[Line], int]:
 def _overflow(view: View, layout: Layout) -> int:
     """How many rows of the focused table can be scrolled away."""
     name = view.mode.focused
@@ -99,6 +99,7 @@ def _overflow(view: View, layout: Layout) -> int:
     return overflow(count, box.height - 1) if name == "engines" or gpus.as_table(count, box.height) else 0
 
 
+def _full(view: View, name: PaneName, box: Box, is_framed: bool, scroll: int) -> tuple[list[Line], int]:
     """A scrolled window on a pane that fills the screen, and how far it can be scrolled."""
     size, room = (box.width - 4, box.height - 2) if is_framed else (box.width - 1, box.height)
     heading = [_TITLES[name](view)] if not is_framed and room > 2 else []  # it says how old all of it is
@@ -117,8 +118,8 @@ def _overflow(view: View, layout: Layout) -> int:
     shown = body[start : start + room]
     if start < rest and shown:
         shown[-1] = (Span(f"{len(body) - start - room + 1} more lines below", "muted"),)
-    if is_framed:
     shown = [*head, *shown, *foot]
+    if is_framed:
         return _frame(view, name, shown, box), rest
     return [(Span(" "), *line) for line in (*heading, *shown)], rest
 
