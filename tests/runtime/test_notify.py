@@ -70,7 +70,7 @@ async def test_a_lasting_change_is_told_once(tmp_path: Path) -> None:
     told = Told(tmp_path)
     assert await told.at(0, verdict("healthy")) == []
     assert await told.at(1, verdict("idle")) == []
-    down = [("host", "healthy", "engine_down")]
+    down = [("host", "idle", "engine_down")]
     assert await told.at(2, verdict("engine_down")) == down
     assert await told.at(3, verdict("engine_down")) == down
     assert await told.at(100, verdict("engine_down")) == down

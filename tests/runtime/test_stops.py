@@ -99,6 +99,7 @@ async def said(
         (EngineView(URL), None, {URL: "our drain test: draining"}, "our drain test: draining"),
         (EngineView(URL), None, {"http://127.0.0.1:9": "our drain test: draining"}, ""),
         (EngineView(URL), StopMark("Shutting down"), {}, 'log "Shutting down"'),
+        (EngineView(URL, processes=()), StopMark("Shutting down"), {}, ""),
         (EngineView(URL), SourceError("404"), {}, ""),
         (EngineView(URL), None, {}, ""),
     ],

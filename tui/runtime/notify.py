@@ -127,9 +127,9 @@ class Notifier:
         if verdict.state != "held" or verdict.verdict == "unknown":
             return False
         calm = verdict.verdict in CALM
-        if scope.told is None and calm:
-            scope.told = verdict.verdict  # at the start all is well: not worth a message
-        if scope.told == verdict.verdict or (calm and scope.told in CALM):
+        if calm and (scope.told is None or scope.told in CALM):
+            scope.told = verdict.verdict  # at the start all is well, or it still is: not worth a message
+        if scope.told == verdict.verdict:
             return False
         return scope.at is None or now - scope.at >= self._settings.min_interval_s
 

@@ -113,6 +113,8 @@ class StopWatch:
         tests = self._tests.observed(now) if self._tests is not None else None
         if tests is not None and tests.status.ok and tests.reading and view.url in tests.reading:
             return tests.reading[view.url]
+        if view.processes is not None and not view.processes:
+            return ""  # the log's last word stands long after its engine has gone
         mark = self._observed(view.url, now)
         return f'log "{mark.line}"' if mark is not None and mark.line else ""
 
