@@ -13,11 +13,14 @@ from tui.ui.lines import Span
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tui.model.explanations import Explanation
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.verdicts import Evidence, Judgement, Verdict
     from tui.ui.charts import Trends
+    from tui.ui.moments import Mark
+    from tui.ui.sheet import Sheet
 
-PaneName = Literal["header", "verdict", "gpus", "engines", "host", "probes", "help", "footer"]
+PaneName = Literal["header", "verdict", "gpus", "engines", "host", "probes", "help", "drill", "footer"]
 PANES: tuple[PaneName, ...] = ("verdict", "gpus", "engines", "host", "probes")
 """Those that can be focused and zoomed, by the digit that jumps to them."""
 
@@ -46,9 +49,6 @@ class Mode:
     """One line for the header: what went wrong in the screen itself."""
     plots: bool = False
     """The plotting library is loaded."""
-
-
-@dataclass(frozen=True, slots=True)
     scope: str | None = None
     """Whose verdict is explained; None: the headline's."""
     filter: str = ""
@@ -61,6 +61,9 @@ class Mode:
     """The terminal takes too long: there are fewer frames."""
     drill: str = ""
     """One line for the header: a test that runs, or has ended and was not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Everything a pane may show."""
 
@@ -70,6 +73,12 @@ class View:
     timelines: Mapping[str, Sequence[tuple[float, str]]] = field(default_factory=dict)
     mode: Mode = Mode()
     thresholds: Thresholds = field(default_factory=Thresholds)
+    marks: tuple[Mark, ...] = ()
+    """Moments that the operator has marked, oldest first."""
+    explanation: Explanation | None = None
+    """Of the engine that is looked at, while one is."""
+    sheet: Sheet | None = None
+    """A page about a test, on the pane ``drill``."""
 
     @property
     def now(self) -> float:
@@ -91,6 +100,18 @@ def ranked(view: View) -> list[Verdict]:
 def headline(view: View) -> Verdict | None:
     """The verdict that the eye must find."""
     return next(iter(ranked(view)), None)
+
+
+def scopes(view: View) -> list[str]:
+    """What can be looked at, in an order that stays: the host, then the engines as they are listed."""
+    judged = {verdict.scope for verdict in view.judgement.verdicts}
+    return [scope for scope in ("host", *(engine.url for engine in view.snapshot.engines)) if scope in judged]
+
+
+def looked_at(view: View) -> Verdict | None:
+    """The verdict that is explained: the one that was chosen while it exists, else the headline."""
+    chosen = (verdict for verdict in view.judgement.verdicts if verdict.scope == view.mode.scope)
+    return next(chosen, None) or headline(view)
 
 
 def others(view: View) -> list[Verdict]:
