@@ -86,11 +86,11 @@ class Drills:
                 await self._forget(follower.files)
             self._app.main.tell_drill("")
         elif picture.over:
-            self._app.main.tell_drill(f"{named(picture)} of {target(picture)} {outcome(picture)}  d: result")
+            self._app.main.tell_drill(f"{named(picture)} of {target(picture)} {outcome(picture)}, d: result")
         else:
             began = picture.began_at
             since = "" if began is None else f" {elapsed(time.time() - began)}"
-            self._app.main.tell_drill(f"{named(picture)} running{since}  d: show")
+            self._app.main.tell_drill(f"{named(picture)} running{since}, d: show")
 
     async def _forget(self, files: RunFiles) -> None:
         with suppress(OSError, asyncio.TimeoutError):

@@ -36,7 +36,7 @@ def fate(request: Mapping[str, Any]) -> Span:
     """What became of a request."""
     outcome = request.get("outcome")
     if outcome is None:
-        return Span("running", "notice")
+        return Span("no bytes", "hot") if request.get("silent") else Span("running", "notice")
     good = outcome == "finished" and request.get("finish_reason") in GOOD_REASONS
     return Span(wording(outcome), "calm" if good else "hot")
 

@@ -66,10 +66,10 @@ class PlanSheet:
         return lines
 
     def body(self, size: int) -> list[Line]:
-        """The plan, whole."""
+        """The plan, whole; what must not be overlooked on a small screen comes first."""
         lines: list[Line] = []
-        for label, text in self.plan:
-            role: Role = "warn" if label == "warning" else "value" if label in _WEIGHTY else "text"
+        for label, text in _weighed(self.plan):
+            role: Role = "warn" if label == "warning" else "value" if label in _FIRST else "text"
             lines += _row(label, text, role, size)
         return lines
 
@@ -130,13 +130,25 @@ class PlanSheet:
             return (*cancel, Span(self.said, "warn"))
         ready = self.typed == self.wanted
         role: Role = "notice" if ready else "muted"
-        start = Span(f"[ Start the {self.test} test ]", role, "press('start')")
-        line = (*cancel, self._mark("start"), start)
+        text = f"[ Start the {self.test} test ]" if size >= 44 else "[ Start it ]"
+        line = (*cancel, self._mark("start"), Span(text, role, "press('start')"))
         said = cut(self.said, size - width(line) - 2)
         return (*line, Span("  "), Span(said, "warn"))
 
 
-_WEIGHTY = frozenset(("process", "unit", "stopped by", "started again by", "grace"))
+_FIRST = ("warning", "stopped by", "started again by", "grace", "others' requests", "process", "unit")
+
+
+def _weighed(plan: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The rows by weight; those without a label stay behind theirs, and what has to be typed stands below."""
+    blocks: list[list[tuple[str, str]]] = []
+    for label, text in plan:
+        if label or not blocks:
+            blocks.append([])
+        blocks[-1].append((label, text))
+    ranks = {label: rank for rank, label in enumerate(_FIRST)}
+    blocks.sort(key=lambda block: ranks.get(block[0][0], len(_FIRST)))
+    return [row for block in blocks for row in block if row[0] != "to confirm"]
 
 
 def _row(label: str, text: str, role: Role, size: int) -> list[Line]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tui.model.units import seconds
 from tui.ui.charts import meter
 from tui.ui.lines import Line, Span, cut, flow, folded, narrow
-from tui.ui.panes.drill_parts import REQUESTS_WIDTH, beside, figure, requests, timeline, wording
+from tui.ui.panes.drill_parts import REQUESTS_WIDTH, beside, fate, figure, requests, timeline, wording
 from tui.ui.sheet import SheetKey
 from tui.ui.words import elapsed
 
@@ -141,7 +141,7 @@ def _parts(text: str, size: int) -> enumerate[str]:
 
 
 def _counted(rows: list[dict[str, object]]) -> Line:
-    counts = Counter("running" if r.get("outcome") is None else wording(r["outcome"]) for r in rows)
+    counts = Counter(fate(r).text for r in rows)
     return (Span(", ".join(f"{n} {word}" for word, n in sorted(counts.items())), "value"),)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
+from textual.worker import Worker, WorkerState
 
 from tui.actions.plan import RefusedError
 from tui.actions.plan_text import rows
@@ -140,8 +141,14 @@ class DrillDialog(DrillPage):
 
     def _work(self, work: Coroutine[object, object, None]) -> None:
         """One thing at a time: what was under way is given up."""
-        self.run_worker(work, group="drill", exclusive=True)
+        self.run_worker(work, group="drill", exclusive=True, exit_on_error=False)
         self.paint()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A fault of ours ends no monitor."""
+        if event.state is WorkerState.ERROR:
+            self._starting = False
+            self._refuse(f"this tool failed: {event.worker.error!r}")
 
     async def _prepare(self) -> None:
         wish = Wish(self._test, _MODES[self._mode][0])
