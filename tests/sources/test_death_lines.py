@@ -70,6 +70,8 @@ def test_secrets_escapes_and_length() -> None:
     assert "planted" not in line
     assert "\x1b" not in line
     assert len(line) <= 200
+    (line,) = error_lines("ERROR authorization: Bearer planted, url http://user:planted@host/ failed\n")
+    assert line == "authorization: ***, url http://***@host/ failed"
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ def test_what_is_not_known_of_it_is_said() -> None:
     assert "last end" not in zoomed(scenes.engine())
 
 
+def test_what_nobody_would_tell_is_among_what_is_not_known() -> None:
+    untold = (Missing("draining", "no route tells", "set log"),)
+    assert "not known draining: no route tells (set log)" in zoomed(replace(scenes.engine(), untold=untold))
+
+
 def test_a_stop_that_is_under_way() -> None:
     text = zoomed(replace(scenes.engine(), stopping="systemd stops vllm.service within 90s"))
     assert "stops systemd stops vllm.service within 90s" in text

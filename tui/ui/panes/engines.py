@@ -171,7 +171,7 @@ def _details(item: Row, size: int) -> list[Line]:
         lines.append(_labelled("ranks", [_rank(rank) for rank in reading.ranks], size))
     lines += [_labelled(label, texts, size) for label, texts in _facts(reading) if texts]
     lines += about(item.engine, size)
-    for (why, enable), fields in _by_reason(reading.missing).items():
+    for (why, enable), fields in _by_reason((*reading.missing, *item.engine.untold)).items():
         bring = f" ({narrow(enable)})" if enable else ""
         lines.append(_labelled("not known", [f"{', '.join(fields)}: {narrow(why)}{bring}"], size))
     return lines
