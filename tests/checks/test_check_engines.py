@@ -22,7 +22,7 @@ from tests.support.servers import (
 )
 from tests.support.vllm_text import Rank, exposition
 from tui import cli
-from tui.checks import health_figures
+from tui.sources.engines import metrics_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,12 +171,14 @@ def test_metrics_elsewhere_are_not_worth_the_token(
     with serve_in_thread(vllm(NEVER)) as server, serve_in_thread({"/figures": Reply(200, BUSY)}) as metrics:
         settings.write_text(
             f'[[engines]]\nurl = "http://{host}:{server.port}"\ntoken = "s3cret"\n'
+            'headers = { X-Key = "an0ther" }\n'
             f'metrics_url = "{metrics.url}/figures"\n'
         )
         assert "(3 running, 1 waiting)" in check().text("engine-progress")
         assert all(request.headers["authorization"] == "Bearer s3cret" for request in server.requests)
         (request,) = metrics.requests
         assert ("authorization" in request.headers) is (host == "127.0.0.1")
+        assert ("x-key" in request.headers) is (host == "127.0.0.1")
 
 
 def test_tritons_second_port_was_named_by_nobody_and_gets_no_key(
@@ -186,7 +188,7 @@ def test_tritons_second_port_was_named_by_nobody_and_gets_no_key(
     settings.parent.mkdir(parents=True)
     routes = {"/v2": json_reply({"name": "triton", "version": "2.51.0"}), "/v2/health/live": Reply(200)}
     with serve_in_thread(routes) as server, serve_in_thread({"/metrics": Reply(200)}) as metrics:
-        monkeypatch.setattr(health_figures, "_TRITON_METRICS_OFFSET", metrics.port - server.port)
+        monkeypatch.setattr(metrics_at, "TRITON_METRICS_OFFSET", metrics.port - server.port)
         settings.write_text(
             f'[[engines]]\nurl = "{server.url}"\ntoken = "s3cret"\nheaders = {{ X-Key = "s3cret" }}\n'
         )

@@ -183,6 +183,7 @@ async def test_ipv6_and_metrics_behind_a_unix_socket(tmp_path: Path) -> None:
             url = f"http://[::1]:{v6.sockets[0].getsockname()[1]}"
         (tmp_path / "c.toml").write_text(
             f'[[engines]]\nurl = "{url}"\nmetrics_url = "unix://{path}"\ntoken = "{SECRET}"\n'
+            f'headers = {{ X-Key = "{SECRET}" }}\n'
         )
         document, _ = await asyncio.to_thread(once, tmp_path, "--config", "c.toml")
         if v6 is not None:

@@ -268,9 +268,11 @@ async def test_the_metrics_of_trtllm_serve_are_never_taken() -> None:
 async def test_metrics_on_another_port_get_the_key_on_the_same_host_only(host: str, key: str | None) -> None:
     async with serve(vllm(Reply(404))) as server, serve({"/m": Reply(200, LOAD)}) as metrics:
         url = f"http://{host}:{metrics.port}/m"
-        source = EngineSource(EngineTarget(server.url, token="k", metrics_url=url))
+        headers = {"X-Key": "Bearer k"}
+        source = EngineSource(EngineTarget(server.url, token="k", headers=headers, metrics_url=url))
         assert (await source.read()).running == 8.0
         assert metrics.requests[-1].headers.get("authorization") == key
+        assert metrics.requests[-1].headers.get("x-key") == key
         assert server.requests[-1].headers["authorization"] == "Bearer k"
         await source.close()
 

@@ -5,7 +5,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -137,6 +137,44 @@ async def test_certificates_are_not_verified_and_tls_failures_are_tls() -> None:
         assert (await HttpProber(EngineTarget(server.url), SPEC).ask(5.0)).status == 200
         spec = ProbeSpec("/health", port=other.sockets[0].getsockname()[1], scheme="https")
         assert (await HttpProber(EngineTarget(server.url), spec).ask(5.0)).status == "tls"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [({}, None), ({"ca_file": str(FIXTURES / "tls/loopback.crt")}, "b"), ({"verify": False}, "b")],
+)
+async def test_headers_of_the_settings_go_only_to_whom_the_settings_trust(
+    settings: dict[str, Any], sent: str | None
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(FIXTURES / "tls" / "loopback.pem")
+    spec = ProbeSpec("/health", headers=(("X-Of-The-Probe", "1"),))
+    async with serve({"/health": OK}, tls=context) as server:
+        one = HttpProber(EngineTarget(server.url, headers={"X-A": "b"}, **settings), spec)
+        for _ in range(2):
+            assert (await one.ask(5.0)).status == 200
+        await one.close()
+        assert {request.headers.get("x-a") for request in server.requests} == {sent}
+        assert {request.headers.get("x-of-the-probe") for request in server.requests} == {"1"}
+
+
+@pytest.mark.parametrize("named", ["port", "host", "redirect"])
+async def test_headers_of_the_settings_stay_at_the_targets_own_origin(named: str) -> None:
+    async with serve({"/health": OK}) as other, serve({"/health": OK}) as server:
+        target, spec = EngineTarget(server.url, headers={"X-A": "b"}), SPEC
+        if named == "port":
+            spec = ProbeSpec("/health", port=other.port)
+        elif named == "host":
+            target = EngineTarget(f"http://localhost:{other.port}", headers={"X-A": "b"})
+            spec = ProbeSpec("/health", host="127.0.0.1")
+        else:
+            server.routes["/health"] = Reply(302, headers={"Location": f"{other.url}/health"})
+        one = HttpProber(target, spec)
+        assert (await one.ask(5.0)).status == 200
+        await one.close()
+        assert other.requests
+        assert all("x-a" not in request.headers for request in other.requests)
+        assert all(request.headers["x-a"] == "b" for request in server.requests)
 
 
 async def test_an_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:

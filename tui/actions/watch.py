@@ -95,7 +95,13 @@ class Watch:
         self._port_visible = False
         self._engine = EngineSource(target)
         self._reading = asyncio.Lock()
-        self._readiness = HttpTarget(target.url, headers=target.headers, verify=False, keep_alive=False)
+        self._readiness = HttpTarget(
+            target.url,
+            headers=target.headers,
+            ca_file=target.ca_file,
+            verify=target.verify and bool(target.headers),  # the kubelet does not; headers must not leak
+            keep_alive=False,
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
 

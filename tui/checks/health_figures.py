@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from tui.checks.health_http import MAX_BYTES, Asker
 from tui.checks.progress import Rank
 from tui.exposition.parse import Parser
 from tui.model.status import SourceError
-from tui.model.urls import host_port, unix_socket
+from tui.sources.engines import metrics_at
 from tui.sources.engines.loads import from_loads
 from tui.sources.engines.present import Present
 from tui.sources.engines.samples import select, without_repeats
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 _GAUGES = ("running", "started", "step_age")
 _COUNTERS = ("prefix_queries", "prefix_misses", "prefix_hits")
-_TRITON_METRICS_OFFSET = 2  # HTTP, gRPC and metrics, one after the other by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +92,13 @@ def _scrape(routes: EngineRoutes, table: EngineTable) -> Samples:
 
 
 def _metrics(target: EngineTarget, table: EngineTable) -> tuple[Asker, str]:
-    """Where its metrics are; on another host, or behind a socket, they are not worth the engine's key.
-
-    Nor are they on Triton's second port, which nobody named: who has it is not known.
-    """
-    bare = replace(target, token="", token_env="")
-    if not target.metrics_url:
-        if table.engine != "triton":
-            return Asker.of(target), table.path
-        host, port = host_port(target.url)
-        host = f"[{host}]" if ":" in host else host
-        unnamed = f"http://{host}:{port + _TRITON_METRICS_OFFSET}"
-        return Asker.of(replace(bare, headers={}), unnamed), table.path
-    parts = urlsplit(target.metrics_url)
-    path = parts.path or "/metrics"
-    if (socket := unix_socket(target.metrics_url)) is not None:
-        return Asker.of(bare, "http://localhost", unix_socket=socket), path
-    elsewhere = host_port(target.metrics_url)[0] != host_port(target.url)[0]
-    return Asker.of(bare if elsewhere else target, f"{parts.scheme}://{parts.netloc}"), path
+    if target.metrics_url:
+        at = metrics_at.named(target)
+    elif table.engine == "triton":
+        at = metrics_at.tritons(target, table.path)
+    else:
+        return Asker.of(target), table.path
+    return Asker.of(at.target, at.url, unix_socket=at.unix_socket), at.path
 
 
 def _wanted(table: EngineTable) -> frozenset[str]:

@@ -258,7 +258,11 @@ ENGINE = (
     Key("engine", one_of("auto", "vllm", "sglang", "trtllm", "triton"), "auto: ask the server"),
     Key("token", token, "bearer token; better: token_env"),
     Key("token_env", string, "name of the environment variable that holds the token"),
-    Key("headers", headers, "further request headers"),
+    Key(
+        "headers",
+        headers,
+        "more request headers; as the token, not for a metrics_url on another host or a socket",
+    ),
     Key("ca_file", string, "CA certificates for https"),
     Key("verify", boolean, "check the certificate"),
     Key("proxy", proxy, 'http://host:port; "env": HTTP_PROXY and its like; empty: never; probes use none'),

@@ -96,7 +96,9 @@ class HttpProber:
     """An httpGet probe.
 
     Connections are not kept: an idle one would hold up Triton's exit. No token is sent, and certificates
-    are not verified: the kubelet does neither. Headers are the target's; those of the probe replace them.
+    are not verified: the kubelet does neither. The probe's own headers go with each request. Those of the
+    target's settings go to its own origin only, and over TLS only to a server that passes the target's
+    own check of its certificate; one that does not is asked without them.
 
     Args:
         target: the endpoint.
@@ -104,13 +106,27 @@ class HttpProber:
     """
 
     def __init__(self, target: EngineTarget, spec: ProbeSpec) -> None:
-        self._headers = {**target.headers, **dict(spec.headers)}
+        self._target, self._headers = target, dict(spec.headers)
+        self._own_host = not spec.host
         self._origin = origin(target, spec)
         self._path = spec.path or "/"
         self._first = self._current = self._to(self._origin)
 
-    def _to(self, url: str) -> HttpTarget:
-        return HttpTarget(url, headers=self._headers, verify=False, keep_alive=False)
+    def _to(self, url: str, *, doubted: bool = False) -> HttpTarget:
+        target = self._target
+        if doubted or not self._may_know(url):
+            return HttpTarget(url, headers=self._headers, verify=False, keep_alive=False)
+        return HttpTarget(
+            url,
+            headers={**target.headers, **self._headers},
+            ca_file=target.ca_file,
+            verify=target.verify,
+            keep_alive=False,
+        )
+
+    def _may_know(self, url: str) -> bool:
+        """Whether who answers there may have the headers of the target's settings."""
+        return self._own_host and bool(self._target.headers) and _place(url) == _place(self._target.url)
 
     async def prepare(self) -> None:
         """Import httpx and read the certificates' settings."""
@@ -120,7 +136,7 @@ class HttpProber:
     async def ask(self, limit_s: float) -> ProbeResult:
         """GET the route, and where it redirects to on the same host."""
         first = url = self._origin + self._path
-        made = 1
+        made, doubted = 1, False
         http = self._current = self._first
         try:
             while True:
@@ -130,7 +146,11 @@ class HttpProber:
                     )
                     further = next_url(first, url, answer.status, answer.headers.get("location"), made)
                 except SourceError as error:
-                    return self._broken(error)
+                    if error.reason != "tls" or doubted or not self._may_know(url):
+                        return self._broken(error)
+                    doubted = True  # perhaps not who the settings mean: ask as the kubelet does
+                    http = self._current = self._to(http.url, doubted=True)
+                    continue
                 except RedirectError as error:
                     return ProbeResult(answer.status, Outcome.FAILURE, str(error))
                 if further is None:
@@ -139,7 +159,7 @@ class HttpProber:
                 parts = urlsplit(further)
                 base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
                 url = base + urlunsplit(("", "", parts.path or "/", parts.query, ""))
-                http = self._current = self._to(base)
+                http = self._current = self._to(base, doubted=doubted)
         finally:
             if http is not self._first:
                 await http.close()
@@ -161,6 +181,10 @@ class HttpProber:
         if self._current.stage == "body":
             return ProbeResult(no_status(error), http_outcome(200, "unfinished"), "its answer broke off")
         return ProbeResult(no_status(error), Outcome.FAILURE, error.detail)
+
+
+def _place(url: str) -> tuple[str, str, int]:
+    return (urlsplit(url).scheme, *host_port(url))
 
 
 class TcpProber:

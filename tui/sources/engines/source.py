@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tui.model.readings import EngineReading
 from tui.model.status import SourceError
-from tui.model.urls import host_port, unix_socket
+from tui.sources.engines import metrics_at
 from tui.sources.engines.asides import Aside, Asides
 from tui.sources.engines.detect import Identity, identify
 from tui.sources.engines.fault import EngineFaultError
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from tui.model.settings import EngineTarget
     from tui.model.status import Reason
     from tui.sources.answers import Answer
+    from tui.sources.engines.metrics_at import MetricsAt
 
 DEADLINE_S = 4.0
 WITHOUT_METRICS_S = 30.0
 """Until metrics that an engine did not have are asked for again, while other routes tell some figures."""
-TRITON_METRICS_OFFSET = 2
-"""Triton's ports are HTTP, gRPC and metrics, one after the other by default."""
 _ANSWERED = frozenset(("401", "403", "404", "not_metrics", "too_large", "empty", "parse", "redirect"))
 """Reasons that leave no doubt that the engine is there and answers."""
 
@@ -61,7 +60,7 @@ class EngineSource:
         self._http = HttpTarget.of(target)
         self._metrics, self._path = self._http, ""
         if target.metrics_url:
-            self._metrics, self._path = _elsewhere(target)
+            self._metrics, self._path = _asked_at(metrics_at.named(target))
         self._identity: Identity | None = None
         self._reader: EngineReader | None = None
         self._asides: Asides | None = None
@@ -114,8 +113,9 @@ class EngineSource:
         if not self._target.metrics_url:
             if self._metrics is not self._http:
                 await self._metrics.close()
-            self._path = table.path
-            self._metrics = _triton_metrics(self._target) if identity.engine == "triton" else self._http
+            self._metrics, self._path = self._http, table.path
+            if identity.engine == "triton":
+                self._metrics, self._path = _asked_at(metrics_at.tritons(self._target, table.path))
 
     async def _scrape(self, identity: Identity, left: Callable[[], float]) -> EngineReading:
         reader, asides = self._reader, self._asides
@@ -219,23 +219,8 @@ class EngineSource:
         )
 
 
-def _elsewhere(target: EngineTarget) -> tuple[HttpTarget, str]:
-    """Metrics on another port; on another host, or behind a socket, they are not worth the engine's key."""
-    parts = urlsplit(target.metrics_url)
-    if (path := unix_socket(target.metrics_url)) is not None:
-        target = dataclasses.replace(target, token="", token_env="")
-        return HttpTarget.of(target, "http://localhost", unix_socket=path), parts.path or "/metrics"
-    if host_port(target.metrics_url)[0] != host_port(target.url)[0]:
-        target = dataclasses.replace(target, token="", token_env="")
-    return HttpTarget.of(target, f"{parts.scheme}://{parts.netloc}"), parts.path or "/metrics"
-
-
-def _triton_metrics(target: EngineTarget) -> HttpTarget:
-    """The metrics port that goes with Triton's HTTP port: who has it is not known, so it gets no key."""
-    host, port = host_port(target.url)
-    at = port + TRITON_METRICS_OFFSET
-    bare = dataclasses.replace(target, token="", token_env="", headers={})
-    return HttpTarget.of(bare, f"http://{f'[{host}]' if ':' in host else host}:{at}")
+def _asked_at(at: MetricsAt) -> tuple[HttpTarget, str]:
+    return HttpTarget.of(at.target, at.url, unix_socket=at.unix_socket), at.path
 
 
 def _is_slash_after(location: str, path: str) -> bool:
