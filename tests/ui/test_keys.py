@@ -78,9 +78,9 @@ async def test_g_switches_the_generate_probe() -> None:
         assert "generate: on" in await press(pilot, "5", "z")
         assert "generate probe off" in await press(pilot, "g")
         assert not feed_of(app).generate
-        app._main._unsay("generate probe on")  # its time has come, but another word stands there
+        app.main._unsay("generate probe on")  # its time has come, but another word stands there
         assert "generate probe off" in screen_text(app)
-        app._main._unsay("generate probe off")
+        app.main._unsay("generate probe off")
         await pilot.pause()
         assert "generate probe" not in screen_text(app).splitlines()[0]
 
@@ -211,7 +211,7 @@ async def test_nothing_is_drawn_below_the_palette() -> None:
 
 
 def screen_text_of_main(app: MonitorApp) -> str:
-    return "\n".join(plain(line) for pane in app._main._panes.values() for line in pane._lines)
+    return "\n".join(plain(line) for pane in app.main._panes.values() for line in pane._lines)
 
 
 @pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("ctrl+p", "ctrl+c")])
@@ -312,7 +312,7 @@ async def test_slow_links_get_few_frames() -> None:
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.pause()
         feed_of(app).change(scenes.calm_view())
-        await until(lambda: app._main._version == feed_of(app).version, 5)
+        await until(lambda: app.main._version == feed_of(app).version, 5)
         feed_of(app).change(scenes.sick_view())
         await pilot.pause(0.6)
         assert "KV CACHE FULL" not in screen_text(app)

@@ -65,7 +65,7 @@ def test_screen(case: str, snap_compare: Callable[..., bool]) -> None:
         await pilot.pause()
         await pilot.press(*keys.split())
         if case == "engines-zoomed":
-            await until(lambda: app._main._mode.plots, 10)
+            await until(lambda: app.main._mode.plots, 10)
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=act)

@@ -89,10 +89,20 @@ class Picture:
             self.requests[event["id"]] = event
         elif kind == "gauge":
             self.gauge = event
+            self._progressed(event)
         elif kind == "note" and len(self.notes) < _MOST_NOTES:
             self.notes.append(line(event))
         elif kind == "done":
             self.done = event
+
+    def _progressed(self, gauge: dict[str, Any]) -> None:
+        """What open requests have got by now; one without bytes is silent until some come."""
+        tokens, silent = gauge.get("tokens"), gauge.get("silent")
+        for number, request in self.requests.items():
+            if request.get("outcome") is None and isinstance(tokens, dict):
+                known = tokens.get(str(number), request.get("tokens"))
+                quiet = isinstance(silent, list) and number in silent
+                self.requests[number] = {**request, "tokens": known, "silent": quiet}
 
     def _happened(self, event: dict[str, Any]) -> None:
         t_s, name = event.get("t_s"), str(event.get("event"))

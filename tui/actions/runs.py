@@ -34,7 +34,8 @@ EventKind = Literal["process", "state", "event", "request", "gauge", "note", "do
 - ``event``: ``t_s``, ``event``, ``detail``, as in the report.
 - ``request``: the fields of the report's ``requests``, whenever one of ours begins or ends; their ``kind``
   (in_flight or new) is under ``request``.
-- ``gauge``, about once a second: ``t_s``, ``running``, ``waiting``, ``readiness`` (status), ``established``.
+- ``gauge``, about once a second: ``t_s``, ``running``, ``waiting``, ``readiness`` (status), ``established``,
+  ``tokens`` (by now, of our open requests in flight, by id), ``silent`` (ids of those that get no bytes).
 - ``note``: ``text``, for a person.
 - ``done``, the last line: ``passed`` (null: it could not be run), ``reasons``, ``report`` (path of the JSON).
 

@@ -265,6 +265,8 @@ class Session:
                 waiting=None if reading is None else reading.waiting,
                 readiness=seen.readiness,
                 established=seen.established,
+                tokens={request.id: request.tokens for request in self.open_in_flight()},
+                silent=[request.id for request in self.silent(time.monotonic())],
             )
         if what == "gpu" and self.action_at is None:
             own = {process.pid for process in self.plan.target.tree}

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", metavar="S", type=interval, help="seconds between refreshes (1)")
     parser.add_argument("--theme", metavar="NAME", help="dark, light, or one of your own")
     parser.add_argument("--ascii", action="store_true", help="no characters beyond ASCII")
+    parser.add_argument("--allow-actions", action="store_true", help="allow tests (keys d and r)")
     parser.add_argument(
         "--log", metavar="FILE", type=Path, help="append failures, recoveries and verdict changes to a file"
     )
@@ -53,9 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if args.ascii:
         screen = replace(screen, ascii=True)
     config = replace(config, screen=screen)
-    monitor = Monitor(
-        config, targets_from(config, args.urls, args.metrics_url), real_sources(), SystemClock()
-    )
+    if args.allow_actions:
+        config = replace(config, actions=replace(config.actions, enabled=True))
+    # with what it takes to ask them: tests on the screen do so, too
+    config = replace(config, engines=targets_from(config, args.urls, args.metrics_url))
+    monitor = Monitor(config, config.engines, real_sources(), SystemClock())
     with logging_to(args.log):
         from tui.ui.run import run_screen  # the only import of textual: what fails above must fail fast
 

@@ -1,4 +1,4 @@
-"""The Textual application: one screen, themes, signals, and the feed's life."""
+"""The Textual application: the monitor and the pages over it, themes, signals, and the feed's life."""
 
 from __future__ import annotations
 
@@ -21,24 +21,32 @@ from textual.worker import Worker, WorkerState
 
 from tui.model.text import clean
 from tui.ui import themes
+from tui.ui.drills import Drills
 from tui.ui.driver import CellDriver, driver_class
 from tui.ui.keys import KEYS
 from tui.ui.main_screen import MainScreen
+from tui.ui.pane_screen import PaneScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from rich.style import Style
     from textual import events
     from textual.screen import Screen
 
+    from tui.actions.plan import TestKind
     from tui.model.settings import Config
+    from tui.ui.charts import Trends
     from tui.ui.feed import Feed
+    from tui.ui.lines import Role
 
 DEMO = "demo"
 """What the app returns when the simulated host was asked for."""
 STOP_S = 1.0
 """How long leaving waits for the feed."""
+_LASTING = {"feed": "collection", "tests": "following tests"}
+"""Groups of workers that run as long as the screen."""
 _LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -90,11 +98,12 @@ class MonitorApp(App[str]):
             self._faults.append(f"no theme {clean(wanted, 40)}; there are {', '.join(self._themes)}")
         self._theme_name = wanted if wanted in self._themes else next(iter(self._themes))
         self.theme = self._theme_name
-        self._main = MainScreen(feed, config, self._themes[self._theme_name].styles)
+        self.main = MainScreen(feed, config, self._themes[self._theme_name].styles)
+        self._drills = Drills(self, config)
 
     def get_default_screen(self) -> Screen[None]:
         """The monitor itself: nothing lies below it."""
-        return self._main
+        return self.main
 
     def on_mount(self) -> None:
         """Start the feed, and leave cleanly when told to by a signal."""
@@ -105,9 +114,10 @@ class MonitorApp(App[str]):
                 loop.add_signal_handler(number, self.action_leave)
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         if self._faults:
-            self._main.notice(self._faults[0])
+            self.main.notice(self._faults[0])
         # owned by the app, in a group of its own: no other worker's start may cancel it
         self.run_worker(self._feed.start(), name="feed", group="feed", exit_on_error=False)
+        self.run_worker(self._drills.attend(), name="tests", group="tests", exit_on_error=False)
         self.set_interval(1.0, self._catch_up)
 
     async def on_unmount(self) -> None:
@@ -117,8 +127,8 @@ class MonitorApp(App[str]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A feed that fails is a state on the screen, not the screen's end."""
-        if event.worker.group == "feed" and event.state is WorkerState.ERROR:
-            self._main.notice(f"collection stopped: {clean(str(event.worker.error), 80)}")
+        if event.worker.group in _LASTING and event.state is WorkerState.ERROR:
+            self.main.notice(f"{_LASTING[event.worker.group]} stopped: {clean(str(event.worker.error), 80)}")
 
     def on_resize(self, event: events.Resize) -> None:
         """Whatever the terminal did with its content, it is drawn again."""
@@ -128,7 +138,7 @@ class MonitorApp(App[str]):
         """The palette: every action that has a key, and every theme by name."""
         for key in KEYS:
             if key.in_palette:
-                run = partial(self.run_action, key.action, self._main)
+                run = partial(self.run_action, key.action, self.main)
                 yield SystemCommand(key.help, f"key {key.shown}", run)
         for name in self._themes:
             yield SystemCommand(f"Theme {name}", "colours", partial(self._use_theme, name))
@@ -150,13 +160,21 @@ class MonitorApp(App[str]):
         """Quit."""
         self.exit()
 
+    def action_drill(self, test: TestKind) -> None:
+        """The test that runs or has just ended; else the dialog for a new one."""
+        self.run_worker(self._drills.ask(test), group="ask", exclusive=True, exit_on_error=False)
+
+    def page_parts(self) -> tuple[Feed, Config, Mapping[Role, Style], Trends]:
+        """What every page over the monitor is made of."""
+        return self._feed, self._config, self._themes[self._theme_name].styles, self.main.trends
+
     def action_demo(self) -> None:
         """Leave for the simulated host, where there is nothing real to look at."""
         snapshot = self._feed.snapshot()
         if snapshot.discovery_done and not snapshot.engines and not snapshot.simulated:
             self.exit(DEMO)
         else:
-            self._main.notice("the demo is offered where no engine is found: infertop demo")
+            self.main.notice("the demo is offered where no engine is found: infertop demo")
 
     def action_next_theme(self) -> None:
         """The next theme by name."""
@@ -172,7 +190,9 @@ class MonitorApp(App[str]):
     def _use_theme(self, name: str) -> None:
         self._theme_name = name
         self.theme = name
-        self._main.restyle(self._themes[name].styles)
+        for screen in self.screen_stack:
+            if isinstance(screen, PaneScreen):
+                screen.restyle(self._themes[name].styles)
 
     def _catch_up(self) -> None:
         """A frame that a slow terminal had no room for is sent once it has; without a terminal it is over."""

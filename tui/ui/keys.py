@@ -39,6 +39,16 @@ KEYS: Sequence[Key] = (
     Key("z,enter", "zoom", "z", "Fill the screen with the focused pane: more columns, history", "zoom"),
     Key("p", "pause", "p", "Freeze the picture; collection goes on", "pause"),
     Key("v", "fill('verdict')", "v", "Why this verdict: all evidence, what is not known, what to do", "why"),
+    Key(
+        "d",
+        "app.drill('drain')",
+        "d",
+        "Drain test: stop an engine under load and see what it drops",
+        "drain test",
+    ),
+    Key(
+        "r", "app.drill('restart')", "r", "Restart test: end an engine and time its way back", "restart test"
+    ),
     Key("g", "generate", "g", "Generate probe on or off: asks each engine for one token now and then"),
     Key("t", "app.next_theme", "t", "Next theme", "theme"),
     Key("", "app.command_palette", "^p", "Palette: every action by name", "palette", False),

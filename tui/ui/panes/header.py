@@ -61,6 +61,8 @@ def _flags(view: View) -> Line:
     spans: list[Span] = []
     if view.mode.notice:
         spans += [Span(narrow(view.mode.notice, 60), "warn"), Span("  ")]
+    if view.mode.drill:
+        spans += [Span(f" {narrow(view.mode.drill, 60)} ", "flag", "app.drill('drain')"), Span(" ")]
     if unverified := [engine for engine in view.snapshot.engines if engine.unverified]:
         name = scope_name(unverified[0].url, view.snapshot)
         more = f" +{len(unverified) - 1}" if len(unverified) > 1 else ""
