@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import stat
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,6 +67,24 @@ async def test_what_is_no_log(tmp_path: Path) -> None:
     assert "\N{REPLACEMENT CHARACTER}" in await FileLog(str(tmp_path / "binary")).tail()
     with pytest.raises(SourceError):
         await FileLog("/x\0y").tail()
+
+
+async def test_a_file_system_that_hangs_holds_three_threads_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "log").write_text("KeyError: 1\n")
+    released = threading.Event()
+    hung = logs._tail
+    monkeypatch.setattr(logs, "_tail", lambda *seen: released.wait(30) and hung(*seen))
+    log = FileLog(str(tmp_path / "log"))
+    waiting = [asyncio.ensure_future(log.tail()) for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(SourceError) as error:
+        await log.tail()
+    assert error.value.reason == "stuck"
+    released.set()
+    assert await asyncio.gather(*waiting) == ["KeyError: 1\n"] * 3
+    assert await log.tail() == "KeyError: 1\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

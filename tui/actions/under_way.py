@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tui.actions.runs import EventReader, RunFiles, all_runs, holder, runs_dir
+from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources import offloop
 
@@ -25,17 +26,31 @@ class TestsUnderWay:
 
     def __init__(self) -> None:
         self.name = "tests under way"
+        self._busy = False
         self._changed: int | None = None
         self._runs: dict[Path, _Run] = {}
 
     async def read(self) -> Mapping[str, str]:
-        """One look; a host where no test runs costs one ``stat``."""
+        """One look; a host where no test runs costs one ``stat``.
+
+        Raises:
+            SourceError: stuck.
+        """
+        if self._busy:
+            raise SourceError("stuck", "the state directory does not answer")
+        self._busy = True
         return await offloop.start(self._read, self.name)
 
     async def close(self) -> None:
         """Nothing is held."""
 
     def _read(self) -> Mapping[str, str]:
+        try:
+            return self._look()
+        finally:
+            self._busy = False
+
+    def _look(self) -> Mapping[str, str]:
         home = runs_dir()
         try:
             changed = None if home is None else home.stat().st_mtime_ns

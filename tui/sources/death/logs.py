@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tui.model.death import DeathCase, StopMark
 
 TAIL_BYTES: Final = 64 * 1024
+MOST_READS: Final = 3
+"""Threads in one file at a time: where a file system hangs each of them stays for good."""
 JOURNAL_LINES: Final = 200
 """More than the tracebacks of an API server and its core that end together."""
 DEADLINE_S: Final = 3.0
@@ -28,6 +32,11 @@ _FRESH_BYTES: Final = 4096
 """A file shorter than this was just rotated or begun: the end of the one before belongs to it."""
 _UNIT: Final = re.compile(r"[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]{0,199}")
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+_reading: Counter[str] = Counter()
+"""Reads under way by path."""
+_counting = threading.Lock()
 
 
 class Log(Protocol):
@@ -120,14 +129,26 @@ class FileLog:
         """Its last 64 KiB; what has not changed since the last look is not read again.
 
         Raises:
-            SourceError: 404 (not there), no_permission, not_supported (no regular file).
+            SourceError: 404 (not there), no_permission, not_supported (no regular file), stuck (earlier
+                reads of it have not returned).
         """
+        with _counting:
+            if _reading[self._path] >= MOST_READS:
+                raise SourceError("stuck", f"{self.origin}: its file system does not answer")
+            _reading[self._path] += 1
         return await offloop.start(self._read, f"log {self.origin}")
 
     async def close(self) -> None:
         """Nothing is held."""
 
     def _read(self) -> str:
+        try:
+            return self._look()
+        finally:
+            with _counting:
+                _reading[self._path] -= 1
+
+    def _look(self) -> str:
         try:
             path = Path(self._path).expanduser()
             before = path.with_name(f"{path.name}.1")
