@@ -188,3 +188,15 @@ async def test_one_that_hangs_does_not_delay_another() -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await settle()
+
+
+async def test_what_works_did_so_since_it_was_asked() -> None:
+    """A probe that was answered while the first read was under way tells of the same server."""
+    clock = ManualClock()
+    source = Scripted(clock, takes_s=0.3)
+    polled = poller(source)
+    await run_for(polled, clock, 1.5)
+    assert polled.observed(clock.now).status.since == pytest.approx(1000)
+    source.error = SourceError("refused")
+    await run_for(polled, clock, 1.0)
+    assert polled.observed(clock.now).status.since == pytest.approx(1001.8)

@@ -87,6 +87,7 @@ class Poller(Generic[T]):
 
     async def read_once(self) -> None:
         """One attempt under the deadline; its outcome is kept either way."""
+        began = self._clock.monotonic()
         try:
             reading = await within(self._deadline_s, self._source.read())
         except SourceError as error:
@@ -100,7 +101,8 @@ class Poller(Generic[T]):
             now = self._clock.monotonic()
             self.recovered = self._error is not None or self.reading is None
             if self.recovered:
-                self._since = now
+                # what answers now did so when it was asked: a probe answered meanwhile is no older than that
+                self._since = began
             self.reading, self.taken_at = reading, now
             self._error, self._failures = None, 0
             if self._on_reading is not None:
