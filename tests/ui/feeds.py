@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 from tests.ui import scenes
 from tui.model.history import History
 from tui.model.readings import GpuSet
-from tui.model.settings import Config, ScreenSettings
+from tui.model.settings import Config, ScreenSettings, Slo, Thresholds
 from tui.model.status import Observed
 from tui.runtime import record
+from tui.verdict.judge import Judge
 
 if TYPE_CHECKING:
+    from tui.model.explanations import Explanation
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.model.verdicts import Judgement
     from tui.ui.feed import Feed
@@ -49,6 +51,9 @@ class StillFeed:
 
     def timeline(self, scope: str) -> list[tuple[float, str]]:
         return list(self.view.timelines.get(scope, ()))
+
+    def explain(self, scope: str, snapshot: HostSnapshot) -> Explanation | None:
+        return Judge(Thresholds(), Slo()).explain(scope, snapshot, self.history)
 
     def change(self, view: View) -> None:
         self.view = view
@@ -93,6 +98,9 @@ class WalkFeed:
 
     def timeline(self, scope: str) -> list[tuple[float, str]]:
         return [(scenes.WALL - 900, "healthy")]
+
+    def explain(self, scope: str, snapshot: HostSnapshot) -> Explanation | None:
+        return Judge(Thresholds(), Slo()).explain(scope, snapshot, self.history)
 
     async def start(self) -> None:
         due = time.monotonic()

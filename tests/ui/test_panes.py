@@ -141,17 +141,6 @@ def test_a_short_bout_is_not_lost_in_the_strip() -> None:
     assert rows(as_text(view, 60, 15), "past 30 min.*·━·")
 
 
-def test_why_shows_all_of_every_verdict() -> None:
-    text = as_text(scenes.sick_view(full="verdict"), 160, 45)
-    assert rows(text, "because +kv_usage +0.99 +>= 0.9 ")
-    assert rows(text, "sm_pct +61 % +< 90 ")
-    assert rows(text, "not known +network")
-    for advice in scenes.kv_cache().advice:
-        assert advice in text
-    assert rows(text, "HEALTHY +vllm :8001")
-    assert rows(text, "! vllm :8000: liveness timeout .* 1.0 < 1.4")
-
-
 # ---------------------------------------------------------------------------------------- GPUs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from tui.model.explanations import Explanation
     from tui.model.history import History
     from tui.model.snapshot import HostSnapshot
     from tui.model.verdicts import Judgement
@@ -34,6 +35,12 @@ class Feed(Protocol):
 
     def timeline(self, scope: str) -> list[tuple[float, str]]:
         """Changes of a scope's verdict: (epoch seconds, verdict name), oldest first."""
+
+    def explain(self, scope: str, snapshot: HostSnapshot) -> Explanation | None:
+        """Everything behind the verdict of one engine; None where the picture has none of that name.
+
+        Takes some 30 ms: it is asked for the one engine that is looked at, while it is.
+        """
 
     async def start(self) -> None:
         """Begin to collect; may return at once or run until stopped."""

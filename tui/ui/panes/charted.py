@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tui.model.units import count
 from tui.ui.charts import area, nice_top
 from tui.ui.lines import Line, Span, beside, fit
+from tui.ui.moments import on_chart, places
 from tui.ui.view import figure
 from tui.ui.words import elapsed
 
@@ -79,4 +80,9 @@ def _block(view: View, chart: Chart, size: int, height: int) -> list[Line]:
         if len(chart.name) + FIGURE + len(text) + 3 <= size:
             break
     first = beside(name, (Span(text, "muted"),), size)
-    return [first, *(fit((Span(row, "spark"),), size) for row in area(values, height - 1, top))]
+    rows = [fit((Span(row, "spark"),), size) for row in area(values, height - 1, top)]
+    # two steps a cell, whole ones only: a mark of the step that has just begun stands at the edge
+    end = view.now // step * step
+    seen = ((min(mark.at, end - step), mark.number) for mark in view.marks)
+    marked = places(seen, end - 2 * size * step, 2 * step, size)
+    return [first, *on_chart(rows, marked)]

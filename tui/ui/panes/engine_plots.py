@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tui.ui.charts import nice_top
 from tui.ui.lines import Line, Role, Span, fit
+from tui.ui.moments import on_chart, places
 from tui.ui.widgets import plotext_chart
 
 if TYPE_CHECKING:
@@ -64,7 +65,20 @@ def _block(
     points = [(-(count - index) * step, value) for index, value in enumerate(values)]
     upper = top if top is not None else nice_top(values)
     rows = plotext_chart.plot(points, size, HEIGHT - 1, top=upper, span_s=SPAN_S, limit=limit)
-    return [fit((Span(name, "label"),), size), *map(_tinted, rows)]
+    return [fit((Span(name, "label"),), size), *_marked(view, rows)]
+
+
+def _marked(view: View, rows: list[str]) -> list[Line]:
+    """The curve with the operator's marks: numbers on the upper frame, lines down to the axis."""
+    left = max((row.find("┌") for row in rows[:1]), default=-1)
+    right = rows[0].rfind("┐") if rows else -1
+    frame, below = list(map(_tinted, rows[:-2])), list(map(_tinted, rows[-2:]))
+    inside = right - left - 1
+    if left < 0 or inside < 1:
+        return [*frame, *below]
+    seen = ((mark.at - view.now, mark.number) for mark in view.marks)
+    at = {left + 1 + cell: c for cell, c in places(seen, -SPAN_S, SPAN_S / inside, inside).items()}
+    return [*on_chart(frame, at), *below]
 
 
 def _tinted(text: str) -> Line:

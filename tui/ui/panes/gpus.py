@@ -55,7 +55,7 @@ def body(view: View, size: int, height: int) -> list[Line]:
     """The table, and below it how busy and how hungry all of them have been."""
     rows = _rows(view)
     if not rows:
-        return _nothing(view, size)
+        return _nothing(view, size, height)
     full = view.mode.full == "gpus"
     chosen = choose(FULL if full else COLUMNS, size)
     lines = [head(chosen), *_table(chosen, rows, size, 2 * len(rows) if full else height - 1, _skipped(view))]
@@ -75,7 +75,7 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     mark = Span("▸" if view.mode.focused == "gpus" else " ", "focus")
     rows = _rows(view)
     if not rows:
-        lines = [(Span("GPU ", "title"), *line) for line in _nothing(view, size - 5)]
+        lines = [(Span("GPU ", "title"), *line) for line in _nothing(view, size - 5, height)]
     elif as_table(len(rows), height):
         chosen = choose(COLUMNS, size - 1)
         old = cut(_old(view), size // 2)  # over the last headings: figures stand under the first
@@ -103,7 +103,7 @@ def _skipped(view: View) -> int:
     return view.mode.skipped if view.mode.focused == "gpus" else 0
 
 
-def _nothing(view: View, size: int) -> list[Line]:
+def _nothing(view: View, size: int, height: int) -> list[Line]:
     status = view.snapshot.gpus.status
     if view.mode.filter and _count(view):
         return [fit((filtered.none_left(view, "GPU"),), size)]
@@ -111,8 +111,9 @@ def _nothing(view: View, size: int) -> list[Line]:
         return [(Span(READING, "muted"),)]
     if status.reason is None:
         return [(Span("the NVIDIA driver counts no GPU", "text"),), *_asides(view, size, ASIDES)]
+    rows = max(1, min(ASIDES, height))  # what has no line of its own is cut with a mark
     return [
-        *((Span(part, "text"),) for part in wrap(gpu_reason(status.reason, status.detail), size, ASIDES)),
+        *((Span(part, "text"),) for part in wrap(gpu_reason(status.reason, status.detail), size, rows)),
         (Span(cut("engine and host figures are read all the same", size), "muted"),),
     ]
 

@@ -120,7 +120,7 @@ def _because(main: Verdict, size: int, rows: int) -> list[Line]:
         (Span(f"{'' if index else 'not known: '}{narrow(what)}", "muted"),)
         for index, what in enumerate(main.missing)
     ]
-    return flow(items, size, rows) if rows else []
+    return _flowing(items, size, rows) if rows else []
 
 
 def _advice(main: Verdict, size: int, rows: int) -> list[Line]:

@@ -1,20 +1,25 @@
-"""Every verdict with all that is behind it: evidence, what is missing, advice, findings."""
+"""Why this verdict: every rule with its figures against their limits, and what would change its mind."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from tui.model.units import DASH, count
-from tui.ui.lines import Line, Role, Span, fit, left, narrow, width, wrap
+from tui.model.verdicts import CALM
+from tui.ui.lines import Line, Role, Span, narrow, width, wrap
 from tui.ui.marks import badge, finding_line
+from tui.ui.moments import listed as marks_listed
 from tui.ui.panes.past import strip
-from tui.ui.view import QUIET, headline, ranked
+from tui.ui.panes.rules import answers
+from tui.ui.view import QUIET, looked_at, ranked, scopes
 from tui.ui.words import READING, SHORT_VERDICTS, elapsed, scope_name
+from tui.verdict.texts import TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from tui.model.verdicts import Evidence, Verdict
+    from tui.model.explanations import Explanation
+    from tui.model.verdicts import Verdict
     from tui.ui.view import View
 
 INDENT = "   "
@@ -23,79 +28,154 @@ LABEL = 11
 
 def body(view: View, size: int) -> list[Line]:
     """As many lines as it takes: the pane scrolls."""
-    verdicts = ranked(view)
-    if not verdicts:
+    verdict = looked_at(view)
+    if verdict is None:
         return [(Span(READING, "muted"),)]
+    lines = [*_scopes(view, verdict, size), ()]
+    lines += _verdict(view, verdict, size)
+    explanation = view.explanation if view.explanation and view.explanation.scope == verdict.scope else None
+    if explanation is not None:
+        lines += _explained(view, verdict, explanation, size)
+    elif verdict.scope == "host":
+        lines += _engines(view, verdict, size)
+    return [*lines, *_findings(view, size)]
+
+
+def _scopes(view: View, chosen: Verdict, size: int) -> list[Line]:
+    """Host and engines, the one that is looked at marked; where there are two, how to get to the next."""
+    items: list[Line] = []
+    for scope in scopes(view):
+        here = scope == chosen.scope
+        name = scope_name(scope, view.snapshot)
+        items.append((Span("▸" if here else " ", "focus"), Span(name, "value" if here else "muted")))
     lines: list[Line] = []
-    for verdict in verdicts:
-        lines += [*_verdict(view, verdict, size), ()]
-    if view.judgement.findings:
-        lines.append((Span("findings", "label"),))
-        for finding in view.judgement.findings:
-            scope = Span(f"{scope_name(finding.scope, view.snapshot)}: ", "muted")
-            mark, text = finding_line(finding)
-            sum_ = (Span(f"  {narrow(finding.arithmetic)}", "muted"),) if finding.arithmetic else ()
-            lines.append((Span(INDENT), mark, scope, text, *sum_))
-            if finding.instead:
-                lines.append((Span(INDENT * 2), Span("instead ", "label"), Span(narrow(finding.instead))))
+    for item in items:
+        if lines and width(lines[-1]) + width(item) + 2 <= size:
+            lines[-1] = (*lines[-1], Span("  "), *item)
+        else:
+            lines.append(item)
+    hint = (Span("    n next, N the one before", "muted"),)
+    if len(items) > 1 and width(lines[-1]) + width(hint) <= size:
+        lines[-1] = (*lines[-1], *hint)
     return lines
 
 
 def _verdict(view: View, verdict: Verdict, size: int) -> list[Line]:
-    # one loud place is enough: below the headline a sick verdict is marked by its words
-    loud = verdict is headline(view)
-    name = badge(verdict) if loud or verdict.verdict in QUIET else Span(narrow(verdict.title), "notice")
-    first: Line = (
-        name,
-        Span("  "),
-        Span(scope_name(verdict.scope, view.snapshot), "value"),
-        Span("  confidence ", "label"),
-        Span(verdict.confidence),
-    )
-    if verdict.since is not None:
-        first = (*first, Span("  for ", "label"), Span(elapsed(view.snapshot.wall - verdict.since)))
-    if verdict.state == "changing":
-        to = f" to {SHORT_VERDICTS[verdict.changing_to]}" if verdict.changing_to else ""
-        first = (*first, Span(f"  changing{to}", "notice"))
-    lines = [first]
-    lines += [_evidence(evidence, index == 0, size) for index, evidence in enumerate(verdict.evidence)]
-    lines += _listed("not known", verdict.missing, size, "muted")
+    """The verdict as it is shown, whole."""
+    lines: list[Line] = [_first(view, verdict, size)]
+    lines += [
+        (Span(INDENT), Span(row, "muted")) for row in wrap(TEXTS[verdict.verdict].explanation, size - 3)
+    ]
+    if verdict.state == "changing" and verdict.changing_to:
+        text = (
+            f"the newest pictures say {SHORT_VERDICTS[verdict.changing_to]}; it is shown once that has held"
+        )
+        lines += _listed("changing", [text], size, "notice")
+    lines += _listed("confidence", [_sure(view, verdict)], size, "text")
+    lines += _listed("because", [e.text for e in verdict.evidence if e.text], size, "text", joined=True)
+    lines += _listed("not known", verdict.missing, size, "muted", joined=True)
     lines += _listed("do", verdict.advice, size, "text")
-    lines += _listed("also fits", [name.replace("_", " ") for name in verdict.secondary], size, "text")
+    also = [name.replace("_", " ") for name in verdict.secondary]
+    lines += _listed("also fits", also, size, "text", joined=True)
     past = (Span(f"{INDENT}past 30 min  ", "label"),)
     lines.append((*past, *strip(view, verdict.scope, size - width(past))))
+    return [*lines, *((Span(INDENT), *row) for row in marks_listed(view, size - len(INDENT)))]
+
+
+def _first(view: View, verdict: Verdict, size: int) -> Line:
+    """Verdict, scope and age; one loud place is enough, so only the worst verdict is a badge."""
+    loud = verdict.verdict in QUIET or verdict is next(iter(ranked(view)), None) or verdict.scope != "host"
+    line: Line = (
+        badge(verdict) if loud else Span(narrow(verdict.title), "notice"),
+        Span("  "),
+        Span(scope_name(verdict.scope, view.snapshot), "value"),
+    )
+    if verdict.since is not None:
+        lasts = elapsed(view.snapshot.wall - verdict.since)
+        clock = time.strftime("%H:%M:%S", time.localtime(verdict.since))
+        for words in (f"{clock} ({lasts})", lasts):
+            age = (Span("  since " if clock in words else "  for ", "label"), Span(words))
+            if width(line) + width(age) <= size:
+                return (*line, *age)
+    return line
+
+
+def _sure(view: View, verdict: Verdict) -> str:
+    """Confidence, and what it rests on."""
+    reasons = list(verdict.certainty)
+    explanation = view.explanation
+    if explanation is not None and explanation.verdict == verdict.verdict and explanation.answers:
+        nearest = next(iter(explanation.answers[0].changes), None)
+        if nearest is not None and len(nearest.moves) == 1:
+            move = nearest.moves[0]
+            reasons.append(f"the nearest limit, of {move.signal}, is {100 * nearest.distance:.0f} % away")
+    return f"{verdict.confidence}: {'; '.join(map(narrow, reasons))}" if reasons else verdict.confidence
+
+
+def _explained(view: View, verdict: Verdict, explanation: Explanation, size: int) -> list[Line]:
+    lines: list[Line] = [(), (Span("every rule", "label"), Span("  on the newest picture", "muted"))]
+    lines += answers(view, explanation, size)
+    if explanation.lacking:
+        lines += [(), (Span("what cannot be known here, and what would bring it", "label"),)]
+    for lack in explanation.lacking:
+        brings = f" → {lack.enable}" if lack.enable else ""
+        lines += _listed(narrow(lack.field, 24), [f"{lack.why}{brings}"], size, "text", label_size=25)
     return lines
 
 
-def _evidence(evidence: Evidence, first: bool, size: int) -> Line:
-    shown = _figure(evidence.value)
-    compared = ""
-    if evidence.threshold is not None and evidence.comparison:
-        compared = f"{evidence.comparison} {_figure(evidence.threshold)}"
-    return fit(
-        (
-            Span(INDENT + ("because" if first else "").ljust(LABEL), "label"),
-            Span(left(narrow(evidence.signal), 24), "label"),
-            Span(f"{shown} {narrow(evidence.unit)}".rstrip().rjust(12), "value"),
-            Span(f"  {compared:<10}", "muted"),
-            Span(f"  {narrow(evidence.text)}"),
-        ),
-        size,
-    )
+def _engines(view: View, verdict: Verdict, size: int) -> list[Line]:
+    """What the host's verdict is made of."""
+    engines = [v for v in ranked(view) if v.scope != "host"]
+    if not engines:
+        return []
+    own = verdict.verdict not in {v.verdict for v in engines}
+    text = "of devices that no engine's verdict names" if own else "the worst of its engines"
+    lines: list[Line] = [(), (Span("the host's verdict is ", "label"), Span(text))]
+    for found in engines:
+        role: Role = "calm" if found.verdict in CALM else "notice"
+        name = Span(f"{scope_name(found.scope, view.snapshot)}  ", "muted")
+        lines.append((Span(INDENT), name, Span(narrow(found.title), role)))
+    return lines
 
 
-def _figure(value: float | str | None) -> str:
-    """A figure with three digits: what a threshold in hundredths can be compared with."""
-    if value is None or isinstance(value, str):
-        return narrow(value, 40) if value else DASH
-    return count(value) if abs(value) >= 100 else f"{value:.3g}"
+def _findings(view: View, size: int) -> list[Line]:
+    if not view.judgement.findings:
+        return []
+    lines: list[Line] = [(), (Span("findings", "label"),)]
+    for finding in view.judgement.findings:
+        mark, text = finding_line(finding)
+        scope = f"{scope_name(finding.scope, view.snapshot)}: "
+        said = f"{scope}{text.text}" + (f"  {narrow(finding.arithmetic)}" if finding.arithmetic else "")
+        indent = len(INDENT) + len(mark.text)
+        for index, row in enumerate(wrap(said, max(1, size - indent))):
+            first = (Span(INDENT), mark) if index == 0 else (Span(" " * indent),)
+            lines.append((*first, Span(row, text.role)))
+        if finding.instead:
+            lines += _listed("instead", [finding.instead], size, "text")
+    return lines
 
 
-def _listed(label: str, texts: Sequence[str], size: int, role: Role) -> list[Line]:
-    """Texts one below the other behind one label, each wrapped."""
+def _listed(
+    label: str,
+    texts: Iterable[str],
+    size: int,
+    role: Role,
+    *,
+    joined: bool = False,
+    label_size: int = LABEL,
+) -> list[Line]:
+    """Texts behind one label, each wrapped: below each other, or one after another."""
+    items: Sequence[str] = [narrow(text) for text in texts]
+    if joined and items:
+        items = ["; ".join(items)]
+    wide = size - len(INDENT) - label_size
+    if wide < 20:  # a narrow screen has no room for two columns
+        label_size = 0
+        items = [f"{label}: {items[0]}", *items[1:]] if items else []
+        wide = size - len(INDENT)
     lines: list[Line] = []
-    for text in texts:
-        for row in wrap(narrow(text), max(1, size - len(INDENT) - LABEL)):
-            shown = (label if not lines else "").ljust(LABEL)
+    for text in items:
+        for row in wrap(text, max(1, wide)):
+            shown = (label if not lines else "").ljust(label_size) if label_size else ""
             lines.append((Span(INDENT), Span(shown, "label"), Span(row, role)))
     return lines

@@ -1,0 +1,179 @@
+"""Every rule's answer as lines: figures against their limits, their last minutes, what would change it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.model.units import DASH, count
+from tui.runtime.record import ENGINE_SIGNALS, GPU_SIGNALS, HOST_SIGNALS
+from tui.ui.charts import area, nice_top
+from tui.ui.lines import Line, Span, cut, left, narrow, width, wrap
+from tui.ui.words import elapsed
+from tui.verdict.texts import TEXTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tui.model.explanations import Change, Explanation, Move, RuleAnswer
+    from tui.model.verdicts import Evidence
+    from tui.ui.charts import Value
+    from tui.ui.lines import Role
+    from tui.ui.view import View
+
+STATES: dict[str, tuple[str, str, Role]] = {
+    "fires": ("!", "fires", "warn"),
+    "cannot_say": ("?", "cannot say", "notice"),
+    "quiet": ("·", "quiet", "muted"),
+}
+"""Sign, word and role of an answer: no state is told by its colour alone."""
+SPARK = 15
+"""Cells of the small history: two steps each."""
+STEP_S = 10.0
+SPARK_AT = 96
+"""Narrower lines have no room for it."""
+AXIS = 7
+WORDS = 24
+"""Cells from which on a piece of the words is worth its place."""
+_INDENT = "     "
+
+
+def answers(view: View, explanation: Explanation, size: int) -> list[Line]:
+    """The rules in the order of the explanation, each with its figures."""
+    lines: list[Line] = []
+    if size >= SPARK_AT:
+        step = max(STEP_S, 2 * view.snapshot.interval_s)
+        wide = sum(_columns(size)) + len(_INDENT) + 4
+        lines.append((Span(" " * wide), Span(f"past {elapsed(2 * SPARK * step)}", "muted")))
+    for answer in explanation.answers:
+        calm = explanation.verdict in ("healthy", "idle") and answer.rule == explanation.verdict
+        lines.append(_answer(answer, size, calm=calm))
+        lines += [_figures(view, explanation, evidence, answer.state, size) for evidence in answer.evidence]
+        for text in _asides(answer):
+            lines += [(Span(_INDENT), Span(row, "muted")) for row in wrap(text, max(1, size - len(_INDENT)))]
+    return lines
+
+
+def _answer(answer: RuleAnswer, size: int, *, calm: bool) -> Line:
+    sign, word, role = STATES[answer.state]
+    if calm:
+        sign, role = "·", "calm"
+    sure = f", {answer.confidence}" if answer.state == "fires" else ""
+    line = (
+        Span(f" {sign} ", role),
+        Span(left(answer.rule.replace("_", " "), 18), "value" if answer.state == "fires" else "text"),
+        Span(f" {word}{sure}", role),
+    )
+    said = f"without {', '.join(map(narrow, answer.missing))}" if answer.missing else ""
+    room = size - width(line) - 2
+    if not said and room >= len(meaning := TEXTS[answer.rule].explanation):
+        said = meaning
+    return (*line, Span(f"  {cut(said, room)}", "muted")) if said and room > 0 else line
+
+
+def _columns(size: int) -> tuple[int, int, int]:
+    """Cells of signal, value and limit."""
+    return (24, 14, 14) if size >= 76 else (max(8, size - len(_INDENT) - 22), 10, 10)
+
+
+def _figures(view: View, explanation: Explanation, evidence: Evidence, state: str, size: int) -> Line:
+    name, value, limit = _columns(size)
+    unit = f" {narrow(evidence.unit)}" if evidence.unit and value >= 14 else ""
+    known: Role = "value" if state == "fires" else "text"
+    spans = [
+        Span(_INDENT),
+        Span(left(narrow(evidence.signal), name), "label"),
+        Span(f" {cut(_figure(evidence.value) + unit, value):>{value}}", known),
+        Span(f"  {left(_compared(evidence), limit)}", "muted"),
+    ]
+    if size >= SPARK_AT:
+        spans += _history(view, explanation, evidence)
+    room = size - width(spans) - 1
+    text = narrow(evidence.text)  # half of it says no more than the figures before it
+    if len(text) <= room or room >= WORDS:
+        spans.append(Span(f" {cut(text, room)}", "muted"))
+    return tuple(spans)
+
+
+def _compared(evidence: Evidence) -> str:
+    """The limit, and on which side of it the figure is."""
+    value, limit = evidence.value, evidence.threshold
+    if limit is None:
+        return ""
+    how = evidence.comparison
+    if not how and isinstance(value, float | int) and isinstance(limit, float | int):
+        how = ">=" if value >= limit else "<"
+    return f"{how} {_figure(limit)}".strip()
+
+
+def _figure(value: float | str | None) -> str:
+    """A figure with three digits: what a limit in hundredths can be compared with."""
+    if value is None or isinstance(value, str):
+        return narrow(value, 40) if value else DASH
+    return count(value) if abs(value) >= 100 else f"{value:.3g}"
+
+
+# ---------------------------------------------------------------------------------------- history
+
+
+def _history(view: View, explanation: Explanation, evidence: Evidence) -> list[Span]:
+    """The figure's last minutes over a fixed range, blank where there is no series of it."""
+    values = _series(view, explanation, evidence.signal)
+    if not any(value is not None for value in values):
+        return [Span(" " * (SPARK + AXIS))]
+    top = _top(evidence, values)
+    (dots,) = area(values, 1, top)
+    return [Span(dots, "spark"), Span(left(f" 0-{count(top)}", AXIS), "muted")]
+
+
+def _series(view: View, explanation: Explanation, signal: str) -> tuple[Value, ...]:
+    step = max(STEP_S, 2 * view.snapshot.interval_s)
+
+    def steps(scope: str) -> tuple[Value, ...]:
+        return view.trends.steps(scope, signal, 2 * SPARK, step, view.now)
+
+    if signal in ENGINE_SIGNALS:
+        return steps(explanation.scope)
+    if signal in HOST_SIGNALS:
+        return steps("host")
+    if signal not in GPU_SIGNALS:
+        return ()
+    columns = zip(*map(steps, explanation.gpus), strict=True)  # of several devices the rules take the busiest
+    return tuple(max((v for v in column if v is not None), default=None) for column in columns)
+
+
+def _top(evidence: Evidence, values: tuple[Value, ...]) -> float:
+    """The upper edge: that of the quantity where it has one, else a round figure above it and its limit."""
+    if evidence.unit == "%":
+        return 100.0
+    if evidence.signal.endswith(("_ratio", "_usage", "_usage_max")):
+        return 1.0
+    limit = evidence.threshold if isinstance(evidence.threshold, float | int) else None
+    return nice_top((*values, limit))
+
+
+# ---------------------------------------------------------------------------------------- changes
+
+
+def _asides(answer: RuleAnswer) -> Iterator[str]:
+    """What would turn the rule around."""
+    if answer.state == "cannot_say":
+        return
+    verb = "would be quiet" if answer.state == "fires" else "would fire"
+    if answer.changes:
+        yield f"{verb} with {'; or with '.join(map(_change, answer.changes))}"
+    elif answer.state == "fires":
+        yield "no figure, nor two of them, would make it quiet"
+
+
+def _change(change: Change) -> str:
+    return " and ".join(map(_move, change.moves))
+
+
+def _move(move: Move) -> str:
+    unit = f" {move.unit}" if move.unit and move.limit else ""
+    by = abs(move.value - move.limit)
+    if move.limit == 0.0:
+        said = f"{move.signal} {move.comparison} 0"
+        return f"{said} (now {_figure(move.value)})" if move.value else said
+    word = "less" if move.comparison == "<" else "more"
+    return f"{move.signal} {move.comparison} {_figure(move.limit)}{unit} ({_figure(by)} {word})"
