@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,10 @@ import pytest
 
 from tests.support.terminal import Terminal
 from tests.support.waiting import wait_for
-from tui.ui.driver import SWITCH
+from tests.ui import scenes
+from tui.ui import driver
+from tui.ui.draw import as_text
+from tui.ui.driver import SWITCH, WAIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,6 +149,19 @@ def test_a_terminal_of_256_colours() -> None:
         assert b"38;5;" in terminal.raw
 
 
+def test_a_terminal_of_sixteen_colours() -> None:
+    with running("kv_cache", TERM="xterm", COLORTERM="") as terminal:
+        terminal.wait_for("KV CACHE FULL")
+        at_rest(terminal)
+        assert not re.search(rb"[34]8;[25];", terminal.raw)
+        y, line = next((y, line) for y, line in enumerate(terminal.lines()) if "KV CACHE FULL" in line)
+        badge = terminal.cells()[y][line.index("KV CACHE")]
+        assert (badge.fg, badge.bg, badge.bold) == ("brightwhite", "red", True)
+        looks = {(cell.fg, cell.bg) for row in terminal.cells() for cell in row if cell.data.strip()}
+        assert {("brightred", "black"), ("brightgreen", "black"), ("white", "black")} & looks
+        assert all(fg != bg for fg, bg in looks)
+
+
 def cpu_s(terminal: Terminal) -> float:
     """CPU seconds that the program has used."""
     fields = Path(f"/proc/{terminal.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
@@ -174,3 +192,50 @@ def test_a_terminal_that_recovers_is_brought_up_to_date() -> None:
         terminal.release()
         wait_for(lambda: terminal.wait_for(r"\d\d:\d\d:\d\d")[0] > clock, 10)
         assert terminal.text().count("VERDICT") == 1
+
+
+def test_a_terminal_that_takes_long_is_said_and_gets_fewer_frames() -> None:
+    with blocked() as terminal:
+        began = time.monotonic()
+        wait_for(lambda: time.monotonic() > began + WAIT_S, 10, "a write that waits")
+        terminal.release()
+        terminal.wait_for("slow link")
+        clock = terminal.wait_for(r"\d\d:\d\d:\d\d")[0]
+        terminal.settle(1.0)  # a picture comes each 0.1 s, a frame each 5 s
+        assert terminal.wait_for(r"\d\d:\d\d:\d\d")[0] == clock
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_link_is_slow_while_writes_wait_and_for_a_while_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(driver, "time", clock)
+    outlet = driver._Outlet(-1)
+    seen: list[bool] = []
+
+    def write(fileno: int, data: bytes) -> int:
+        seen.append(outlet.slow)
+        clock.now += float(data)
+        seen.append(outlet.slow)
+        return len(data)
+
+    monkeypatch.setattr(driver.os, "write", write)
+    for seconds in (0.01, 2 * WAIT_S):
+        outlet.write(str(seconds))
+        outlet.flush()
+        seen.append(outlet.slow)
+    assert seen == [False, False, False, False, True, True]
+    clock.now += driver.CALM_S - 1
+    assert outlet.slow
+    clock.now += 2
+    assert not outlet.slow
+
+
+def test_an_asked_for_slow_screen_says_so() -> None:
+    assert "slow link" in as_text(scenes.calm_view(slow=True), 160, 45).splitlines()[0]

@@ -28,8 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of this command."""
     parser.add_argument("urls", metavar="URL", nargs="*", help="engines; none: those found on this host")
     parser.add_argument("--interval", metavar="S", type=interval, help="seconds between refreshes (1)")
-    parser.add_argument("--theme", metavar="NAME", help="dark, light, or one of your own")
+    parser.add_argument(
+        "--theme", metavar="NAME", help="dark, light, high-contrast, okabe-ito, mono, or one of your own"
+    )
     parser.add_argument("--ascii", action="store_true", help="no characters beyond ASCII")
+    parser.add_argument("--slow", action="store_true", help="a frame every 5 s, for slow links")
+    parser.add_argument(
+        "--title", action="store_true", help="title the terminal or tmux pane with the verdict"
+    )
+    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
     parser.add_argument("--allow-actions", action="store_true", help="allow tests (keys d and r)")
     parser.add_argument(
         "--log", metavar="FILE", type=Path, help="append failures, recoveries and verdict changes to a file"
@@ -53,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         screen = replace(screen, theme=args.theme)
     if args.ascii:
         screen = replace(screen, ascii=True)
+    if args.slow:
+        screen = replace(screen, slow=True)
     config = replace(config, screen=screen)
     if args.allow_actions:
         config = replace(config, actions=replace(config.actions, enabled=True))
@@ -60,10 +69,13 @@ def run(args: argparse.Namespace) -> int:
     config = replace(config, engines=targets_from(config, args.urls, args.metrics_url))
     monitor = Monitor(config, config.engines, real_sources(), SystemClock())
     with logging_to(args.log):
-        from tui.ui.run import run_screen  # the only import of textual: what fails above must fail fast
+        # the only imports of textual: what fails above must fail fast
+        from tui.ui.app import ScreenOptions
+        from tui.ui.run import run_screen
 
         LOG.info("infertop %s begins, pid %d", __version__, os.getpid())
-        left = run_screen(monitor, config)
+        options = ScreenOptions.here(mouse=not args.no_mouse, title=args.title)
+        left = run_screen(monitor, config, options)
         LOG.info("infertop ends")
     if left.wants_demo:
         from tui.commands import demo

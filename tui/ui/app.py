@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 import signal
 from dataclasses import dataclass
 from functools import partial
@@ -19,16 +20,20 @@ from textual.command import CommandPalette
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
+from tui.config.state import state_dir
 from tui.model.text import clean
+from tui.sources.deadline import within
 from tui.ui import themes
 from tui.ui.drills import Drills
 from tui.ui.driver import CellDriver, driver_class
+from tui.ui.keepsakes import chosen_theme, keep, remember_theme, stamped, verdict_text, without_fonts
 from tui.ui.keys import KEYS
 from tui.ui.main_screen import MainScreen
 from tui.ui.pane_screen import PaneScreen
+from tui.ui.words import title
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from rich.style import Style
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
 
 DEMO = "demo"
 """What the app returns when the simulated host was asked for."""
+USUAL_THEME = "dark"
 STOP_S = 1.0
 """How long leaving waits for the feed."""
 _LASTING = {"feed": "collection", "tests": "following tests"}
@@ -56,7 +62,17 @@ class ScreenOptions:
 
     no_color: bool = False
     mouse: bool = True
+    title: bool = False
+    """The terminal, or its pane, is titled with the verdict."""
     theme_directories: list[Path] = dataclasses.field(default_factory=themes.directories)
+    state: Path | None = None
+    """Where the chosen theme, copied verdicts and saved screens are kept; None: nowhere."""
+
+    @classmethod
+    def here(cls, *, mouse: bool = True, title: bool = False) -> ScreenOptions:
+        """Those of this environment (``NO_COLOR``, the state directory)."""
+        no_color = bool(os.environ.get("NO_COLOR"))
+        return cls(no_color=no_color, mouse=mouse, title=title, state=state_dir())
 
 
 class Palette(CommandPalette):
@@ -86,6 +102,7 @@ class MonitorApp(App[str]):
         self.animation_level = "none"
         self._feed = feed
         self._config = config
+        self._options = options
         self._themes, self._faults = themes.load_all(options.theme_directories)
         if options.no_color and "mono" in self._themes:
             self._themes = {"mono": self._themes["mono"]}
@@ -93,13 +110,21 @@ class MonitorApp(App[str]):
             raise themes.ThemeError("no usable theme: " + "; ".join(self._faults or ["none installed"]))
         for theme in self._themes.values():
             self.register_theme(theme.textual)
-        wanted = config.screen.theme
-        if wanted not in self._themes and not options.no_color:
-            self._faults.append(f"no theme {clean(wanted, 40)}; there are {', '.join(self._themes)}")
-        self._theme_name = wanted if wanted in self._themes else next(iter(self._themes))
+        self._theme_name = self._first_theme(config.screen.theme)
         self.theme = self._theme_name
-        self.main = MainScreen(feed, config, self._themes[self._theme_name].styles)
+        self.main = MainScreen(feed, config, self._styles())
         self._drills = Drills(self, config)
+
+    def _first_theme(self, wanted: str) -> str:
+        """The one asked for, else the one chosen last, else the usual one."""
+        if wanted and wanted not in self._themes and not self._options.no_color:
+            self._faults.append(f"no theme {clean(wanted, 40)}; there are {', '.join(self._themes)}")
+        names = (wanted, chosen_theme(self._options.state), USUAL_THEME, next(iter(self._themes)))
+        return next(name for name in names if name in self._themes)
+
+    def _styles(self) -> Mapping[Role, Style]:
+        theme = self._themes[self._theme_name]
+        return themes.for_sixteen(theme) if self.console.color_system == "standard" else theme.styles
 
     def get_default_screen(self) -> Screen[None]:
         """The monitor itself: nothing lies below it."""
@@ -112,6 +137,7 @@ class MonitorApp(App[str]):
             # not where there is none to be had: in a thread that is not the main one
             with contextlib.suppress(ValueError, RuntimeError):
                 loop.add_signal_handler(number, self.action_leave)
+        self._catch_up()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         if self._faults:
             self.main.notice(self._faults[0])
@@ -123,7 +149,7 @@ class MonitorApp(App[str]):
     async def on_unmount(self) -> None:
         """Stop the feed; what does not stop in time is left behind."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._feed.stop(), STOP_S)
+            await within(STOP_S, self._feed.stop())
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A feed that fails is a state on the screen, not the screen's end."""
@@ -137,9 +163,9 @@ class MonitorApp(App[str]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action that has a key, and every theme by name."""
         for key in KEYS:
-            if key.in_palette:
+            if key.keys:
                 run = partial(self.run_action, key.action, self.main)
-                yield SystemCommand(key.help, f"key {key.shown}", run)
+                yield SystemCommand(key.title or key.help, f"key {key.shown}", run)
         for name in self._themes:
             yield SystemCommand(f"Theme {name}", "colours", partial(self._use_theme, name))
 
@@ -166,7 +192,7 @@ class MonitorApp(App[str]):
 
     def page_parts(self) -> tuple[Feed, Config, Mapping[Role, Style], Trends]:
         """What every page over the monitor is made of."""
-        return self._feed, self._config, self._themes[self._theme_name].styles, self.main.trends
+        return self._feed, self._config, self._styles(), self.main.trends
 
     def action_demo(self) -> None:
         """Leave for the simulated host, where there is nothing real to look at."""
@@ -181,22 +207,56 @@ class MonitorApp(App[str]):
         names = sorted(self._themes)
         self._use_theme(names[(names.index(self._theme_name) + 1) % len(names)])
 
+    def action_copy(self) -> None:
+        """The verdicts as text, to the terminal's clipboard and, as not every terminal has one, to a file."""
+        text = verdict_text(self.main.shown())
+        if os.environ.get("TERM") != "linux":  # the console would print what it does not know
+            self.copy_to_clipboard(text)
+        keep(self._options.state, {"verdict.txt": text}, self._teller("copied, and in"))
+
+    def action_save(self) -> None:
+        """The screen as a picture and as text."""
+        view, state = self.main.shown(), self._options.state
+        name = stamped(view)
+        picture = without_fonts(self.export_screenshot(title=f"infertop {view.snapshot.hostname}"))
+        files = {f"{name}.svg": picture, f"{name}.txt": f"{self.main.as_text()}\n"}
+        keep(state / "screens" if state else None, files, self._teller("saved"))
+
     def action_redraw(self) -> None:
         """Draw everything: the terminal may show anything by now."""
         if isinstance(self._driver, CellDriver):
             self._driver.forget()
         self.screen.refresh()
 
+    def _teller(self, done: str) -> Callable[[str], None]:
+        """Says in the header, from any thread, where something was written or why not."""
+        loop, home = asyncio.get_running_loop(), os.environ.get("HOME", "")
+
+        def tell(text: str) -> None:
+            said = f"{done} {text}" if text.startswith("/") else text
+            if home:
+                said = said.replace(f" {home}/", " ~/")
+            with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
+                loop.call_soon_threadsafe(self.main.answer, clean(said))
+
+        return tell
+
     def _use_theme(self, name: str) -> None:
         self._theme_name = name
         self.theme = name
+        if not self._options.no_color:
+            remember_theme(self._options.state, name)
+            names = sorted(self._themes)
+            self.main.answer(f"theme {name} ({names.index(name) + 1} of {len(names)})")
         for screen in self.screen_stack:
             if isinstance(screen, PaneScreen):
-                screen.restyle(self._themes[name].styles)
+                screen.restyle(self._styles())
 
     def _catch_up(self) -> None:
         """A frame that a slow terminal had no room for is sent once it has; without a terminal it is over."""
         if isinstance(self._driver, CellDriver):
+            if self._options.title:
+                self._driver.set_title(title(self._feed.snapshot(), self._feed.judgement()))
             self._driver.catch_up()
             if self._driver.hung_up:
                 self.action_leave()

@@ -17,9 +17,9 @@ class Key:
         keys: Textual's names, comma separated; empty where Textual binds it itself.
         action: what it does, as an action of the main screen (``app.`` for one of the app).
         shown: how footer and help write it.
-        help: what it does in words; empty where another entry says it.
+        help: what it does in words, for the help; empty where another entry's words say it.
         label: one word for the footer; empty: not there.
-        in_palette: whether the palette offers it.
+        title: how the palette calls it, where ``help`` does not do.
         priority: taken before any widget sees it.
     """
 
@@ -28,17 +28,18 @@ class Key:
     shown: str
     help: str
     label: str = ""
-    in_palette: bool = True
+    title: str = ""
     priority: bool = False
 
 
 KEYS: Sequence[Key] = (
     Key("q", "app.leave", "q", "Quit; the terminal is left as it was", "quit"),
-    Key("question_mark,f1", "fill('help')", "?", "This help, on and off", "help"),
-    Key("tab", "next_pane(1)", "Tab", "Next pane (Shift+Tab: the one before)", "pane", False, True),
-    Key("z,enter", "zoom", "z", "Fill the screen with the focused pane: more columns, history", "zoom"),
+    Key("question_mark,f1", "fill('help')", "?", "This help, on and off (also F1)", "help", "Help"),
+    Key("tab", "next_pane(1)", "Tab", "Next pane (Shift+Tab: the one before)", "pane", "Next pane", True),
+    Key("z,enter", "zoom", "z", "The focused pane in full: more columns, history (also Enter)", "zoom"),
     Key("p", "pause", "p", "Freeze the picture; collection goes on", "pause"),
-    Key("v", "fill('verdict')", "v", "Why this verdict: all evidence, what is not known, what to do", "why"),
+    Key("v", "fill('verdict')", "v", "Why this verdict: every rule with its figures and limits", "why"),
+    Key("slash", "filter", "/", "Filter the rows of engines and GPUs; Esc shows all again", "filter"),
     Key(
         "d",
         "app.drill('drain')",
@@ -50,24 +51,33 @@ KEYS: Sequence[Key] = (
         "r", "app.drill('restart')", "r", "Restart test: end an engine and time its way back", "restart test"
     ),
     Key("g", "generate", "g", "Generate probe on or off: asks each engine for one token now and then"),
-    Key("t", "app.next_theme", "t", "Next theme", "theme"),
-    Key("", "app.command_palette", "^p", "Palette: every action by name", "palette", False),
-    Key("plus,equals_sign", "interval(1)", "+", "Longer interval between readings"),
+    Key("y", "app.copy", "y", "Copy the verdicts as text, to the clipboard and a file", "copy"),
+    Key("s", "app.save", "s", "Save the screen as SVG and text", "save"),
+    Key("t", "app.next_theme", "t", "Next theme; it is remembered", "theme"),
+    Key("", "app.command_palette", "^p", "Palette: every action by name", "palette"),
+    Key("plus,equals_sign", "interval(1)", "+", "Longer interval between readings (also =)"),
     Key("minus", "interval(-1)", "-", "Shorter interval between readings"),
-    Key("1", "jump('verdict')", "1 .. 5", "Go to verdict, GPUs, engines, host, probes", "", False),
-    Key("2", "jump('gpus')", "2", "", "", False),
-    Key("3", "jump('engines')", "3", "", "", False),
-    Key("4", "jump('host')", "4", "", "", False),
-    Key("5", "jump('probes')", "5", "", "", False),
-    Key("escape", "back", "Esc", "Back to all panes", "", False),
-    Key("down,j", "scroll(1)", "Up Down", "Scroll (also k j, PgUp PgDn, Home End, the wheel)", "", False),
-    Key("up,k", "scroll(-1)", "", "", "", False),
-    Key("pagedown,space", "scroll_page(1)", "", "", "", False),
-    Key("pageup", "scroll_page(-1)", "", "", "", False),
-    Key("home", "scroll(-100000)", "", "", "", False),
-    Key("end", "scroll(100000)", "", "", "", False),
-    Key("shift+tab", "next_pane(-1)", "", "", "", False, True),
+    Key(
+        "1",
+        "jump('verdict')",
+        "1 .. 5",
+        "Go to verdict, GPUs, engines, host, probes",
+        "",
+        "Go to the verdict",
+    ),
+    Key("2", "jump('gpus')", "2", "", "", "Go to the GPUs"),
+    Key("3", "jump('engines')", "3", "", "", "Go to the engines"),
+    Key("4", "jump('host')", "4", "", "", "Go to the host"),
+    Key("5", "jump('probes')", "5", "", "", "Go to the probes"),
+    Key("escape", "back", "Esc", "All rows again; back to all panes"),
+    Key("down,j", "scroll(1)", "Up Down", "Scroll the focused pane (also k j, the wheel)", "", "Scroll down"),
+    Key("up,k", "scroll(-1)", "Up", "", "", "Scroll up"),
+    Key("pagedown", "scroll_page(1)", "PgUp PgDn", "Scroll a page", "", "Page down"),
+    Key("pageup", "scroll_page(-1)", "PgUp", "", "", "Page up"),
+    Key("home", "scroll(-100000)", "Home End", "To the first or the last line", "", "To the first line"),
+    Key("end", "scroll(100000)", "End", "", "", "To the last line"),
+    Key("shift+tab", "next_pane(-1)", "Shift+Tab", "", "", "The pane before", True),
     Key("x", "app.demo", "x", "A simulated host to practise on, where no engine is found"),
     Key("ctrl+l", "app.redraw", "^l", "Draw everything again"),
-    Key("ctrl+z", "app.suspend_process", "^z", "Suspend; fg brings it back", "", False),
+    Key("ctrl+z", "app.suspend_process", "^z", "Suspend; fg brings it back"),
 )

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
+from tui.model.text import clean
+from tui.ui import filtered
 from tui.ui.charts import Trends
+from tui.ui.driver import CellDriver
 from tui.ui.keys import KEYS
 from tui.ui.pane_screen import LOOK_S, PaneScreen
 from tui.ui.view import PANES, Mode, View
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.style import Style
+    from textual import events
 
     from tui.model.settings import Config
     from tui.ui.feed import Feed
@@ -48,7 +52,7 @@ class MainScreen(PaneScreen):
 
     def __init__(self, feed: Feed, config: Config, styles: Mapping[Role, Style]) -> None:
         super().__init__(_ALL, feed, config, styles, Trends(feed.history))
-        self._mode = Mode()
+        self._mode = Mode(slow=config.screen.slow)
         self._looks_to_skip = 0
 
     def on_mount(self) -> None:
@@ -64,13 +68,24 @@ class MainScreen(PaneScreen):
 
     def look(self) -> None:
         """Draw the feed's newest picture if it is new; none while the picture is frozen or covered."""
+        self._mind_the_link()
         if self._looks_to_skip:
             self._looks_to_skip -= 1
         elif not self._mode.paused and self.app.screen is self and self._feed.version != self._version:
             self._version = self._feed.version
             self._view = self._taken()
-            self._looks_to_skip = SLOW_LOOKS if self._config.screen.slow else 0
+            self._looks_to_skip = SLOW_LOOKS if self._mode.slow else 0
             self.paint()
+
+    def _mind_the_link(self) -> None:
+        """Few frames while the terminal takes long for each; all of them once it does not."""
+        driver = self.app._driver
+        slow = self._config.screen.slow or (isinstance(driver, CellDriver) and driver.slow)
+        if slow != self._mode.slow:
+            self._mode = replace(self._mode, slow=slow)
+            self._looks_to_skip = 0
+            if self.app.screen is self:
+                self.paint()
 
     def shown(self) -> View:
         """The newest picture, or the frozen one, as the operator wants to see it."""
@@ -104,7 +119,7 @@ class MainScreen(PaneScreen):
 
     def _turn(self, *, full: PaneName | None, focused: PaneName | None) -> None:
         """Another pane in focus or in full."""
-        if full != self._mode.full:
+        if full != self._mode.full or focused != self._mode.focused:
             self._scroll = 0
         self._mode = replace(self._mode, full=full, focused=focused)
         self.paint()
@@ -130,7 +145,10 @@ class MainScreen(PaneScreen):
         )
 
     def action_back(self) -> None:
-        """Back to all panes; from there, none in focus."""
+        """All rows again; back to all panes; from there, none in focus."""
+        if self._mode.filter:
+            self._sift("")
+            return
         self._turn(full=None, focused=self._mode.focused if self._mode.full else None)
 
     def action_jump(self, name: PaneName) -> None:
@@ -175,6 +193,43 @@ class MainScreen(PaneScreen):
         snapshot = replace(self._view.snapshot, generate=self._feed.generate)
         self._view = replace(self._view, snapshot=snapshot)
         self.answer(f"generate probe {'on' if self._feed.generate else 'off'}")
+
+    # ------------------------------------------------------------------ filter
+
+    def action_filter(self) -> None:
+        """Begin to type what rows must hold."""
+        self._mode = replace(self._mode, typing=True)
+        self.paint()
+
+    def on_key(self, event: events.Key) -> None:
+        """While the filter is typed keys are letters; Enter keeps it, Escape clears it."""
+        if not self._mode.typing:
+            # begun here, not by its binding: that would come behind the letters of whoever types fast
+            if event.key == "slash":
+                event.stop()
+                self.action_filter()
+            return
+        event.stop()
+        if event.key in ("enter", "escape"):
+            self._mode = replace(self._mode, typing=False)
+            self._sift(self._mode.filter if event.key == "enter" else "")
+        elif event.key == "backspace":
+            self._sift(self._mode.filter[:-1])
+        elif event.key == "ctrl+u":
+            self._sift("")
+        elif event.is_printable and event.character:
+            self._sift(self._mode.filter + event.character)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A name from elsewhere goes into the filter."""
+        if self._mode.typing:
+            event.stop()
+            self._sift(self._mode.filter + clean(event.text, filtered.MOST))
+
+    def _sift(self, wanted: str) -> None:
+        self._scroll = 0
+        self._mode = replace(self._mode, filter=wanted[: filtered.MOST])
+        self.paint()
 
     # ------------------------------------------------------------------ mouse
 

@@ -41,12 +41,11 @@ def run_screen(feed: Feed, config: Config, options: ScreenOptions | None = None)
     Args:
         feed: what is shown; it is started and stopped here.
         config: the settings in force.
-        options: about this terminal; by default what the environment says (``NO_COLOR``).
+        options: about this terminal; by default what the environment says.
     """
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)  # what an ancestor exported outlives the next resize; the terminal knows
-    if options is None:
-        options = ScreenOptions(no_color=bool(os.environ.get("NO_COLOR")))
+    options = options or ScreenOptions.here()
     if not _unicode() or os.environ.get("TERM") == "linux":  # the console's font has neither dots nor bars
         config = replace(config, screen=replace(config.screen, ascii=True))
     app = MonitorApp(feed, config, options)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.ui.filtered import MOST
 from tui.ui.keys import KEYS
-from tui.ui.lines import Line, Span, fit, width
+from tui.ui.lines import Line, Span, fit, narrow, width
 from tui.ui.sheet import SheetKey
 
 if TYPE_CHECKING:
@@ -15,14 +16,28 @@ if TYPE_CHECKING:
 
 
 def lines(view: View, size: int, height: int) -> list[Line]:
-    """As many keys as fit, the most needed first."""
-    spans: list[Span] = [Span(" ")]
+    """As many keys as fit, the most needed first; the filter before them."""
+    spans: list[Span] = [Span(" "), *_filter(view)]
     for shown, label, action in _keys(view):
         item = (Span(shown, "key", action), Span(f" {label}", "muted", action), Span("  "))
         if width(spans) + width(item) - 2 > size:
             break
         spans += item
     return [fit(tuple(spans[:-1]), size)][:height]  # without the gap behind the last
+
+
+def _filter(view: View) -> Line:
+    """What is typed, and how to be rid of it: without titles nothing else tells of hidden rows."""
+    mode = view.mode
+    if view.sheet is not None or not (mode.filter or mode.typing):
+        return ()
+    text = Span(f"/{narrow(mode.filter, MOST)}", "value", "filter")
+    if mode.typing:
+        return (text, Span("█", "focus"), Span(" Enter", "key"), Span(" keep  "), *_CLEAR)
+    return (text, Span("  "), *_CLEAR)
+
+
+_CLEAR: Line = (Span("Esc", "key", "back"), Span(" all rows", "muted", "back"), Span("   "))
 
 
 def _keys(view: View) -> Iterator[SheetKey]:

@@ -67,6 +67,8 @@ def _flags(view: View) -> Line:
         name = scope_name(unverified[0].url, view.snapshot)
         more = f" +{len(unverified) - 1}" if len(unverified) > 1 else ""
         spans += [Span(f"! certificate not checked {name}{more}", "warn"), Span("  ")]
+    if view.mode.slow:
+        spans += [Span("slow link", "warn"), Span("  ")]
     for shown, word in (
         (view.snapshot.simulated, " SIMULATED "),
         (view.mode.paused, " PAUSED "),
