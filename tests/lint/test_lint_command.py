@@ -83,6 +83,14 @@ def test_what_is_no_regular_file_is_not_opened(capsys: pytest.CaptureFixture[str
     assert "File name too long" in err
 
 
+def test_the_tally_counts_the_files_that_could_not_be_linted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert lint(MANIFESTS / "bomb.yaml", MANIFESTS / "vllm.service", tmp_path) == 2
+    tally = capsys.readouterr().out.splitlines()[-1]
+    assert tally == "1 error, 2 warnings, 2 files not read, or not whole"
+
+
 def test_what_was_not_judged_is_one_line_a_figure(capsys: pytest.CaptureFixture[str]) -> None:
     lint(MANIFESTS / "patient.yaml")
     lines = capsys.readouterr().out.splitlines()

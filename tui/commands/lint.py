@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
     from tui.lint.shape import LintFinding
 
-DESCRIPTION = """Lint probe and shutdown settings: Kubernetes manifests (Pod, Deployment, StatefulSet,
-DaemonSet), Compose files and systemd units (*.service). What depends on a measured figure is judged
-with --measured, and else reported as not judged.
+DESCRIPTION = """Lint probe and shutdown settings: Kubernetes manifests, Compose files, systemd
+units. What needs a measured figure is judged with --measured, else not judged.
 
-Exit status: 2 if a file is unreadable or malformed (the others are still linted); else 1 if there is
-an error finding; else 0."""
+Exit status: 2 if a file is unreadable or malformed (the others are still
+linted); else 1 if there is an error finding; else 0."""
 EXAMPLE = "infertop lint deploy.yaml --measured restart.json"
 
 SCHEMA = 1
@@ -107,13 +106,21 @@ def _print(report: Report) -> None:
         if not finding.text.startswith(_NOT_JUDGED):
             lines += _lines(finding)
     lines += _not_judged(report.findings)
-    counts = {level: sum(f.level == level for f in report.findings) for level in ("error", "warning")}
-    lines.append(f"{counts['error']} errors, {counts['warning']} warnings")
+    lines.append(_tally(report))
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
         print(line.encode(encoding, "replace").decode(encoding))
     for error in report.errors:
         print(f"infertop: {_place(error)}: {error.text}", file=sys.stderr)
+
+
+def _tally(report: Report) -> str:
+    counts = [(level, sum(f.level == level for f in report.findings)) for level in ("error", "warning")]
+    parts = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts]
+    faulty = len({error.file for error in report.errors})
+    if faulty:  # what is wrong with them goes to stderr: "0 errors" alone would read as a pass
+        parts.append(f"{faulty} file{'' if faulty == 1 else 's'} not read, or not whole")
+    return ", ".join(parts)
 
 
 def _lines(finding: LintFinding) -> list[str]:
