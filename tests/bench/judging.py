@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.bench.rows import Row
 from tests.verdict import made
+from tui.model.engine_host import EngineHostReading, ThreadUse
 from tui.model.history import History
 from tui.model.readings import GpuSet
 from tui.model.settings import ProbeSettings, ProbeSpec, Slo, Thresholds
@@ -77,10 +78,14 @@ def _view(index: int, at: float) -> EngineView:
     url = f"http://127.0.0.1:{8000 + index}"
     found = made.full_cache(url) if index % 2 else made.reading(url)
     age_s = (at - made.NOW) % 10.0
+    tree = made.tree(pid=100 + 10 * index)
+    threads = tuple(ThreadUse(p.pid, p.pid, p.role, p.comm, 30.0, 2.0, 90.0) for p in tree)
+    own = EngineHostReading(2.0, threads, 40, 3, 90.0, 4.0, 300.0, futex_share=0.2, read_mb_s=0.1, backlog=0)
     return made.view(
         found,
         url=url,
         probes=tuple(replace(probe, age_s=age_s) for probe in made.probes(url=url)),
         probe_specs=PROBES,
-        processes=made.tree(pid=100 + 10 * index),
+        processes=tree,
+        own=Observed(own, made.FRESH),
     )

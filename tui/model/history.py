@@ -8,7 +8,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Series:
@@ -50,6 +50,22 @@ class Series:
         start = max(len(self._times) - len(self), bisect.bisect_left(self._times, since))
         return [value for value in self._values[start:] if value == value]  # a gap is NaN, unequal to itself
 
+    def held_since(self, at: float, holds: Callable[[float], bool]) -> float | None:
+        """The instant from which every known value has held something, gaps left out; no earlier than ``at``.
+
+        None where the newest known value does not, or there is none.
+        """
+        since = None
+        for index in range(len(self._times) - 1, max(-1, len(self._times) - len(self) - 1), -1):
+            if self._times[index] < at:
+                break
+            value = self._values[index]
+            if value == value:  # a gap is NaN, unequal to itself
+                if not holds(value):
+                    break
+                since = self._times[index]
+        return since
+
     def thinned(self, before: float, step: int) -> list[float]:
         """Every ``step``-th point before an instant, gaps left out, oldest first."""
         first = len(self._times) - len(self)
@@ -66,7 +82,7 @@ class Series:
 
     def _slice(self, start: int) -> list[tuple[float, float | None]]:
         return [
-            (at, None if math.isnan(value) else value)
+            (at, value if value == value else None)  # as above: a call for each would double the time
             for at, value in zip(self._times[start:], self._values[start:], strict=True)
         ]
 

@@ -83,11 +83,10 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
     unreadable = tuple(g for g in cards if g.state != "ok" and g.reason not in OURS_TO_FIX)
     readable = [g for g in gpus if g.state == "ok"]
     loaded = [g for g in readable if (r := used_ratio(g)) is None or r >= LOADED_RATIO] or readable
-    sm = [v for g in loaded if (v := g.sm_pct) is not None]
-    mem_ctrl = [v for g in loaded if (v := g.mem_ctrl_pct) is not None]
-    power = [v for g in loaded if (v := power_ratio(g)) is not None]
-    clock = [v for g in loaded if (v := clock_ratio(g)) is not None]
-    free = [v for g in loaded if (v := free_mib(g)) is not None]
+    sm = [g.sm_pct for g in loaded]
+    clock = [clock_ratio(g) for g in loaded]
+    profiled = [g for g in loaded if g.gpm_sm_active is not None]
+    linked = [g for g in loaded if g.pcie_gen is not None or g.pcie_width is not None]
     return GpuSignals(
         count=len(cards),
         unreadable=unreadable,
@@ -97,27 +96,32 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
             g for g in cards if g.state == "ok" and (g.remap_pending or (g.ecc_uncorrected or 0) > 0)
         ),
         loaded=tuple(loaded),
-        sm_max=max(sm, default=None),
-        sm_min=min(sm, default=None),
-        mem_ctrl_max=max(mem_ctrl, default=None),
-        power_ratio_max=max(power, default=None),
-        clock_ratio_max=max(clock, default=None),
-        clock_ratio_min=min(clock, default=None),
-        free_mib_min=min(free, default=None),
-        used_ratio_max=max((v for g in readable if (v := used_ratio(g)) is not None), default=None),
-        used_mib_max=max((v for g in readable if (v := g.mem_used_mib) is not None), default=None),
+        sm_max=_max(sm),
+        sm_min=_min(sm),
+        mem_ctrl_max=_max([g.mem_ctrl_pct for g in loaded]),
+        power_ratio_max=_max([power_ratio(g) for g in loaded]),
+        clock_ratio_max=_max(clock),
+        clock_ratio_min=_min(clock),
+        free_mib_min=_min([free_mib(g) for g in loaded]),
+        used_ratio_max=_max([used_ratio(g) for g in readable]),
+        used_mib_max=_max([g.mem_used_mib for g in readable]),
         hottest=max((g for g in loaded if g.temp_c is not None), key=lambda g: g.temp_c or 0.0, default=None),
-        active_max=_max([g.gpm_sm_active for g in loaded]),
-        tensor_max=_max([g.gpm_tensor_active for g in loaded]),
-        dram_max=_max([g.gpm_dram_active for g in loaded]),
-        slow_links=tuple(g for g in loaded if slow_link(g)),
-        pcie_ratio_max=_max([_pcie_ratio(g) for g in loaded]),
+        active_max=_max([g.gpm_sm_active for g in profiled]),
+        tensor_max=_max([g.gpm_tensor_active for g in profiled]),
+        dram_max=_max([g.gpm_dram_active for g in profiled]),
+        slow_links=tuple([g for g in linked if slow_link(g)]),
+        pcie_ratio_max=_max([_pcie_ratio(g) for g in linked]),
     )
 
 
 def _max(values: list[float | None]) -> float | None:
     known = [v for v in values if v is not None]
     return max(known) if known else None
+
+
+def _min(values: list[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return min(known) if known else None
 
 
 def used_ratio(gpu: GpuReading) -> float | None:

@@ -312,12 +312,7 @@ def _since(
     shortest = None
     for signal in signals:
         series = history.get(url, signal)
-        start = None
-        for at, value in reversed(series.since(now - WINDOW_S) if series is not None else []):
-            if value is not None and not holds(value):
-                break
-            if value is not None:
-                start = at
+        start = series.held_since(now - WINDOW_S, holds) if series is not None else None
         if start is None:
             return None
         shortest = now - start if shortest is None else min(shortest, now - start)
