@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from textual.binding import Binding
 from textual.command import CommandPalette
 
 from tests.support.waiting import until
@@ -111,13 +113,39 @@ async def test_zoom_why_help_and_back() -> None:
         assert "PROBES" in text
 
 
-async def test_help_names_every_key() -> None:
+SPOKEN = {
+    "question_mark": "?", "f1": "F1", "slash": "/", "plus": "+", "equals_sign": "=", "minus": "-",
+    "tab": "Tab", "shift+tab": "Shift+Tab", "enter": "Enter", "escape": "Esc", "space": "Space",
+    "up": "Up", "down": "Down", "home": "Home", "end": "End", "pageup": "PgUp", "pagedown": "PgDn",
+    "ctrl+l": "^l", "ctrl+z": "^z",
+}  # fmt: skip
+"""How people call keys, where not by Textual's name."""
+
+
+async def test_help_names_every_key_and_the_palette_has_its_action() -> None:
     app = made()
-    async with app.run_test(size=(160, 45)) as pilot:
+    async with app.run_test(size=(110, 70)) as pilot:
         await pilot.pause()
         text = await press(pilot, "question_mark")
         for key in KEYS:
             assert key.help in text
+        words = set(re.split(r"[\s(),:]+", text)) | {"2", "3", "4"}  # within "1 .. 5"
+        actions = {command.title for command in app.get_system_commands(app.screen)}
+        bound = {key.action: key for key in KEYS if key.keys}
+        for binding in app.main.BINDINGS:
+            assert isinstance(binding, Binding)
+            for name in binding.key.split(","):
+                assert SPOKEN.get(name, name) in words
+            assert (bound[binding.action].title or bound[binding.action].help) in actions
+
+
+async def test_help_is_beside_the_words_on_a_wide_screen() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        text = await press(pilot, "question_mark")
+        assert re.search(r"Quit; the terminal is left as it was +what the columns mean", text)
+        assert "more lines below" not in text
 
 
 async def test_tab_walks_through_the_panes_and_digits_jump() -> None:
@@ -163,9 +191,9 @@ async def test_themes_cycle() -> None:
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.pause()
         assert app.theme == "dark"
-        await press(pilot, "t")
-        assert app.theme == "light"
-        await press(pilot, "t", "t")
+        assert "theme high-contrast (2 of 5)" in await press(pilot, "t")
+        assert app.theme == "high-contrast"
+        await press(pilot, "t", "t", "t", "t")
         assert app.theme == "dark"
 
 
@@ -187,7 +215,7 @@ async def test_the_palette_has_every_action() -> None:
         await pilot.pause()
         main = app.screen
         names = {command.title for command in app.get_system_commands(main)}
-        assert {key.help for key in KEYS if key.in_palette} <= names
+        assert {key.title or key.help for key in KEYS if key.keys} <= names
         assert "Theme light" in names
         await pilot.press("ctrl+p")
         await until(lambda: isinstance(app.screen, CommandPalette), 5)

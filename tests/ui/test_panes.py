@@ -369,7 +369,8 @@ def test_modes_are_never_cut_away(size: tuple[int, int]) -> None:
 
 def test_the_footer_shows_keys_as_far_as_they_fit() -> None:
     last = as_text(scenes.calm_view(), 160, 45).splitlines()[-1]
-    keys = "q quit ? help Tab pane z zoom p pause v why d drain test r restart test t theme ^p palette"
+    keys = "q quit ? help Tab pane z zoom p pause v why / filter d drain test r restart test y copy s save t theme"
+    keys += " ^p palette"
     assert last.split() == keys.split()
     assert as_text(scenes.calm_view(), 40, 12).splitlines()[-1].split() == [
         "q",

@@ -60,7 +60,7 @@ def gpus(view: View) -> str:
 def _flags(view: View) -> Line:
     spans: list[Span] = []
     if view.mode.notice:
-        spans += [Span(narrow(view.mode.notice, 60), "warn"), Span("  ")]
+        spans += [Span(narrow(view.mode.notice, 100), "warn"), Span("  ")]
     if view.mode.drill:
         spans += [Span(f" {narrow(view.mode.drill, 60)} ", "flag", "app.drill('drain')"), Span(" ")]
     if unverified := [engine for engine in view.snapshot.engines if engine.unverified]:
