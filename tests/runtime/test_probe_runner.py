@@ -445,9 +445,12 @@ async def test_its_age_grows_one_is_outstanding_and_it_says_when_liveness_would_
     engine.generator.result = None
     watch = engine.watch()
     watch.generate(on=True)
-    await engine.clock.advance(12.0)
+    await engine.clock.advance(4.0)
+    assert of(watch, "generate", engine.clock.monotonic()).notice_in_s is None
+    await engine.clock.advance(8.0)
     found = of(watch, "generate", engine.clock.monotonic())
     assert (found.status, found.waiting_s) == (None, approx(12.0))
+    assert found.notice_in_s == approx(78.0)  # three times 30 s from its start, as said after its timeout
     await engine.clock.advance(19.0)
     found = of(watch, "generate", engine.clock.monotonic())
     assert (found.status, found.latency_s) == ("timeout", approx(30.0))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tui.model.readings import ProbeReading
 from tui.model.settings import ProbeSpec
+from tui.probing.arithmetic import hang_noticed
 from tui.probing.machine import ContainerProbes
 from tui.runtime.probe_route import Route
 from tui.runtime.probe_runner import Plan, ProbeRunner
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tui.sources.probes import Prober
 
 RESTING: Final = "at rest: not while it loads, drains or is down"
+PATIENCE_S: Final = 5.0
+"""A request that is out for longer may well end at its timeout: from then on it counts as one that will."""
 
 
 class GenerateWatch:
@@ -60,6 +63,7 @@ class GenerateWatch:
         self._may = may
         self._kind: EngineKind | None = None
         self._runner: ProbeRunner | None = None
+        self._spec: ProbeSpec | None = None
         self._task: asyncio.Task[None] | None = None
         self._route: Route | None = None
 
@@ -91,6 +95,7 @@ class GenerateWatch:
         machine.container_started(now)
         self._route = Route(self._make(self._target, kind), self._clock, spec.timeout_s)
         plan = Plan(spec, self._route)
+        self._spec = spec
         self._runner = ProbeRunner(self._target.url, machine, {"liveness": plan}, self._clock, gate=self._may)
         self._task = self._spawn(self._runner.run())
 
@@ -118,10 +123,18 @@ class GenerateWatch:
                 kind="generate",
                 would="none",
                 would_in_s=None,
-                notice_in_s=reading.would_in_s if reading.would == "restart" else None,
+                notice_in_s=self._notice_in_s(reading),
                 note=RESTING if resting else reading.note,
             ),
         )
+
+    def _notice_in_s(self, reading: ProbeReading) -> float | None:
+        """Until a liveness probe like this had failed often enough, if nothing is answered any more."""
+        if reading.would == "restart":
+            return reading.would_in_s
+        if self._spec is None or reading.waiting_s is None or reading.waiting_s < PATIENCE_S:
+            return None
+        return max(0.0, hang_noticed(self._spec).best - reading.waiting_s)
 
     def end(self) -> None:
         """Stop asking; ``close`` waits for it."""
