@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.commands.log_file import logging_to
+from tui.commands.look import add_look_arguments, screen_options, with_look
 from tui.commands.setup import config_from, need_terminal, real_sources
 from tui.commands.usage import UsageError
 from tui.demo import serve
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from tui.demo.traffic import TrafficSpec
     from tui.model.settings import Config
+    from tui.ui.app import ScreenOptions
 
 DESCRIPTION = """The live screen over a simulated host, marked SIMULATED: a real engine process with
 real sockets, signals and a scheduler, and GPUs and a host that follow its load.
@@ -28,6 +30,7 @@ EPILOG = HELP
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of this command."""
     parser.add_argument("--serve", action="store_true", help="only the engine")
+    add_look_arguments(parser)
     serve.add_arguments(parser)
 
 
@@ -43,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     except (SpecError, ControlError, ValueError) as error:
         raise UsageError(str(error)) from None
     try:
-        return show(config_from(args), spec, traffic, control)
+        return show(with_look(config_from(args), args), screen_options(args), spec, traffic, control)
     finally:
         if control is not None:
             control.close()
@@ -51,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def show(
     config: Config,
+    options: ScreenOptions,
     spec: EngineSpec | None = None,
     traffic: TrafficSpec | None = None,
     control: ControlFile | None = None,
@@ -63,4 +67,4 @@ def show(
         traffic = STEADY
     monitor = DemoMonitor(config, spec or EngineSpec(port=0), traffic, real_sources(), control=control)
     with logging_to(None):
-        return run_screen(monitor, config).status
+        return run_screen(monitor, config, options).status

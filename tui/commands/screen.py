@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui import __version__
 from tui.commands.log_file import logging_to
+from tui.commands.look import add_look_arguments, screen_options, with_look
 from tui.commands.once import interval
 from tui.commands.setup import add_probe_arguments, config_from, need_terminal, real_sources, targets_from
 from tui.runtime.clock import SystemClock
@@ -28,15 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of this command."""
     parser.add_argument("urls", metavar="URL", nargs="*", help="engines; none: those found on this host")
     parser.add_argument("--interval", metavar="S", type=interval, help="seconds between refreshes (1)")
-    parser.add_argument(
-        "--theme", metavar="NAME", help="dark, light, high-contrast, okabe-ito, mono, or one of your own"
-    )
-    parser.add_argument("--ascii", action="store_true", help="no characters beyond ASCII")
-    parser.add_argument("--slow", action="store_true", help="a frame every 5 s, for slow links")
-    parser.add_argument(
-        "--title", action="store_true", help="title the terminal or tmux pane with the verdict"
-    )
-    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    add_look_arguments(parser)
     parser.add_argument("--allow-actions", action="store_true", help="allow tests (keys d and r)")
     parser.add_argument(
         "--log", metavar="FILE", type=Path, help="append failures, recoveries and verdict changes to a file"
@@ -54,31 +47,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 when the user quits."""
     need_terminal()
-    config = config_from(args)
-    screen = config.screen
-    if args.theme is not None:
-        screen = replace(screen, theme=args.theme)
-    if args.ascii:
-        screen = replace(screen, ascii=True)
-    if args.slow:
-        screen = replace(screen, slow=True)
-    config = replace(config, screen=screen)
+    config = with_look(config_from(args), args)
     if args.allow_actions:
         config = replace(config, actions=replace(config.actions, enabled=True))
     # with what it takes to ask them: tests on the screen do so, too
     config = replace(config, engines=targets_from(config, args.urls, args.metrics_url))
     monitor = Monitor(config, config.engines, real_sources(), SystemClock())
     with logging_to(args.log):
-        # the only imports of textual: what fails above must fail fast
-        from tui.ui.app import ScreenOptions
-        from tui.ui.run import run_screen
+        from tui.ui.run import run_screen  # imports textual: what fails above must fail fast
 
         LOG.info("infertop %s begins, pid %d", __version__, os.getpid())
-        options = ScreenOptions.here(mouse=not args.no_mouse, title=args.title)
+        options = screen_options(args)
         left = run_screen(monitor, config, options)
         LOG.info("infertop ends")
     if left.wants_demo:
         from tui.commands import demo
 
-        return demo.show(config)
+        return demo.show(config, options)
     return left.status

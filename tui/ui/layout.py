@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tui.ui import filtered
 from tui.ui.panes.probes import wanted_lines
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ class Needs:
         """What a picture holds."""
         snapshot = view.snapshot
         return cls(
-            gpus=len(snapshot.gpus.reading.gpus) if snapshot.gpus.reading else 0,
-            engines=len(snapshot.engines),
+            # where a filter hides all of them, a line still says so
+            gpus=max(len(filtered.gpus(view)), bool(snapshot.gpus.reading and snapshot.gpus.reading.gpus)),
+            engines=max(len(filtered.engines(view)), bool(snapshot.engines)),
             probes=wanted_lines(view),
             disks=len(snapshot.host.reading.disks or ()) if snapshot.host.reading else 0,
         )
