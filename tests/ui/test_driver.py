@@ -225,7 +225,7 @@ def test_a_link_is_slow_while_writes_wait_and_for_a_while_after(monkeypatch: pyt
         seen.append(outlet.slow)
         return len(data)
 
-    monkeypatch.setattr(driver.os, "write", write)
+    monkeypatch.setattr(os, "write", write)
     for seconds in (0.01, 2 * WAIT_S):
         outlet.write(str(seconds))
         outlet.flush()
