@@ -19,12 +19,13 @@ from tui.model.readings import (
     Missing,
     ProbeReading,
 )
-from tui.model.settings import ProbeSpec
+from tui.model.settings import ProbeSpec, Slo, Thresholds
 from tui.model.snapshot import EngineView, HostSnapshot
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.model.verdicts import Evidence, Finding, Judgement, Verdict
 from tui.ui.charts import Trends
 from tui.ui.view import Mode, View
+from tui.verdict.judge import judge_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -471,6 +472,17 @@ def hung_view(**mode: Any) -> View:
     return View(found, judgement, Trends(history()), lines, Mode(**mode))
 
 
+def unknown_view(**mode: Any) -> View:
+    """An engine that wants a token, on a host without a driver: judged as it is, so nothing can be told."""
+    none = SourceStatus(SourceState.UNSUPPORTED, "no_driver", "no NVIDIA driver here", since=NOW - 60)
+    wants = SourceStatus(SourceState.FAILED, "401", since=NOW - 60, failures=12)
+    locked = replace(engine(0), engine=Observed(None, wants), probes=())
+    found = replace(snapshot(engines=1), engines=(locked,), gpus=Observed(None, none))
+    judgement = judge_all(found, History(), Thresholds(), Slo())
+    timelines = dict.fromkeys(("host", URLS[0]), ((WALL - 60, "unknown"),))
+    return View(found, judgement, Trends(history(0, 0)), timelines, Mode(**mode))
+
+
 def pending_view(**mode: Any) -> View:
     """The first frame: nothing has been read."""
     nothing = HostSnapshot(taken_at=NOW, wall=WALL, hostname="gpu-07", discovery_done=False)
@@ -496,6 +508,7 @@ SCENES: dict[str, Callable[..., View]] = {
     "stale": stale_view,
     "broken": broken_view,
     "hung": hung_view,
+    "unknown": unknown_view,
     "pending": pending_view,
     "crowded": crowded_view,
 }

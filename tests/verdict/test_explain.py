@@ -150,6 +150,19 @@ def test_metrics_that_cannot_be_had_say_how_to_get_them(reason: Any, words: str)
     assert words in found["engine"].enable
 
 
+def test_a_rule_that_sees_nothing_is_not_told_as_quiet() -> None:
+    none: Observed[GpuSet] = Observed(None, SourceStatus(SourceState.UNSUPPORTED, "no_driver", since=0.0))
+    view = made.view(engine=Observed(None, made.failed("401")), probes=())
+    found = explained(view, gpus=none)
+    for rule in ("kv_cache", "compute", "power_thermal", "scheduler_limit"):
+        assert answer(found, rule).state == "cannot_say"
+    assert answer(found, "compute").missing == ("gpus", "engine")
+    assert answer(found, "cpu").state == "quiet"  # it has the host's figures
+    assert "running" not in lacks(found)  # the whole engine is what is missing
+    reset = explained(made.view(engine=Observed(None, SourceStatus(SourceState.PENDING)), probes=()))
+    assert "engine" in lacks(reset)
+
+
 def test_nothing_is_asked_for_where_nothing_is_missing() -> None:
     served = (*made.probes(), made.probe("generate", 200))
     assert explained(made.view(probes=served)).lacking == ()

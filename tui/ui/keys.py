@@ -38,7 +38,17 @@ KEYS: Sequence[Key] = (
     Key("tab", "next_pane(1)", "Tab", "Next pane (Shift+Tab: the one before)", "pane", "Next pane", True),
     Key("z,enter", "zoom", "z", "The focused pane in full: more columns, history (also Enter)", "zoom"),
     Key("p", "pause", "p", "Freeze the picture; collection goes on", "pause"),
+    Key("space", "mark", "Space", "Mark this moment by a number, on the strip and on every chart"),
     Key("v", "fill('verdict')", "v", "Why this verdict: every rule with its figures and limits", "why"),
+    Key(
+        "n",
+        "next_scope(1)",
+        "n N",
+        "In there: the next engine, the one before (also Tab)",
+        "",
+        "Why: the next engine",
+    ),
+    Key("N", "next_scope(-1)", "N", "", "", "Why: the engine before"),
     Key("slash", "filter", "/", "Filter the rows of engines and GPUs; Esc shows all again", "filter"),
     Key(
         "d",

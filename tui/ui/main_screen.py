@@ -12,8 +12,9 @@ from tui.ui import filtered
 from tui.ui.charts import Trends
 from tui.ui.driver import CellDriver
 from tui.ui.keys import KEYS
+from tui.ui.moments import add, clock
 from tui.ui.pane_screen import LOOK_S, PaneScreen
-from tui.ui.view import PANES, Mode, View
+from tui.ui.view import PANES, Mode, View, looked_at, scopes
 from tui.ui.widgets import plotext_chart
 
 if TYPE_CHECKING:
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual import events
 
+    from tui.model.explanations import Explanation
     from tui.model.settings import Config
+    from tui.model.snapshot import HostSnapshot
     from tui.ui.feed import Feed
     from tui.ui.lines import Role
+    from tui.ui.moments import Mark
     from tui.ui.view import PaneName
     from tui.ui.widgets.pane import Pane
 
@@ -52,6 +56,8 @@ class MainScreen(PaneScreen):
 
     def __init__(self, feed: Feed, config: Config, styles: Mapping[Role, Style]) -> None:
         super().__init__(_ALL, feed, config, styles, Trends(feed.history))
+        self._marks: tuple[Mark, ...] = ()
+        self._explained: tuple[HostSnapshot, str, Explanation | None] | None = None
         self._mode = Mode(slow=config.screen.slow)
         self._looks_to_skip = 0
 
@@ -89,7 +95,20 @@ class MainScreen(PaneScreen):
 
     def shown(self) -> View:
         """The newest picture, or the frozen one, as the operator wants to see it."""
-        return replace(self._view, mode=self._mode)
+        view = replace(self._view, mode=self._mode, marks=self._marks)
+        return replace(view, explanation=self._explanation(view))
+
+    def _explanation(self, view: View) -> Explanation | None:
+        """What is behind the verdict that is looked at, worked out once for each picture."""
+        verdict = looked_at(view) if view.mode.full == "verdict" else None
+        if verdict is None:
+            self._explained = None
+            return None
+        known = self._explained
+        if known is None or known[0] is not view.snapshot or known[1] != verdict.scope:
+            found = self._feed.explain(verdict.scope, view.snapshot)
+            known = self._explained = (view.snapshot, verdict.scope, found)
+        return known[2]
 
     def renew(self) -> None:
         """A frozen picture stays."""
@@ -121,7 +140,8 @@ class MainScreen(PaneScreen):
         """Another pane in focus or in full."""
         if full != self._mode.full or focused != self._mode.focused:
             self._scroll = 0
-        self._mode = replace(self._mode, full=full, focused=focused)
+        scope = self._mode.scope if full == "verdict" else None
+        self._mode = replace(self._mode, full=full, focused=focused, scope=scope)
         self.paint()
         if full == "engines" and not self._mode.plots:
             # importing the plotting library takes longer than a key may: the rest is drawn first
@@ -156,10 +176,29 @@ class MainScreen(PaneScreen):
         self._turn(full=name if self._mode.full else None, focused=name)
 
     def action_next_pane(self, step: int) -> None:
-        """Focus the next pane in reading order, or the one before."""
+        """Focus the next pane in reading order, or the one before; the next scope where one is explained."""
+        if self._mode.full == "verdict":
+            self.action_next_scope(step)
+            return
         at = self._mode.focused
         index = (PANES.index(at) + step) % len(PANES) if at in PANES else (0 if step > 0 else -1)
         self.action_jump(PANES[index])
+
+    def action_next_scope(self, step: int) -> None:
+        """Explain the verdict of the next engine or of the host, or of the one before."""
+        shown, known = looked_at(self.shown()), scopes(self._view)
+        if shown is None or shown.scope not in known or self._mode.full != "verdict":
+            return
+        scope = known[(known.index(shown.scope) + step) % len(known)]
+        self._scroll = 0
+        self._mode = replace(self._mode, scope=scope)
+        self.paint()
+
+    def action_mark(self) -> None:
+        """Mark the moment of the picture that is shown."""
+        snapshot = self._view.snapshot
+        self._marks = add(self._marks, snapshot.wall, snapshot.taken_at)
+        self.answer(f"mark {self._marks[-1].number} at {clock(self._marks[-1])}")
 
     def action_pause(self) -> None:
         """Freeze the picture, or show the newest again."""

@@ -8,6 +8,7 @@ from tui.model.explanations import Explanation, RuleAnswer
 from tui.verdict.assess import RANK, assess
 from tui.verdict.changes import OtherPictures
 from tui.verdict.lacking import lacking
+from tui.verdict.outcome import cannot_say
 from tui.verdict.rules import RULES
 from tui.verdict.signals import Signals
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tui.verdict.picture import Picture
 
 _STATES = ("fires", "cannot_say", "quiet")
+_SOURCES = ("engine", "gpus", "host", "probes")
 
 
 def explain(picture: Picture, view: EngineView, thresholds: Thresholds, slo: Slo) -> Explanation:
@@ -34,18 +36,34 @@ def explain(picture: Picture, view: EngineView, thresholds: Thresholds, slo: Slo
     found = assess(picture, thresholds, slo, explain=True)
     others = OtherPictures(Signals(picture, thresholds, slo))
     main = found.verdict.verdict
-    rules = sorted(
-        RULES,
-        key=lambda r: (r.id != main, _STATES.index(found.outcomes[r.id].state), RANK[r.id]),
-    )
+    outcomes = {rule.id: _sighted(rule, found.outcomes[rule.id], picture) for rule in RULES}
+    rules = sorted(RULES, key=lambda r: (r.id != main, _STATES.index(outcomes[r.id].state), RANK[r.id]))
     missing = [*found.verdict.missing, *(m for o in found.outcomes.values() for m in o.missing)]
     return Explanation(
         scope=picture.scope,
         verdict=main,
-        answers=tuple(_answer(rule, found.outcomes[rule.id], others) for rule in rules),
+        answers=tuple(_answer(rule, outcomes[rule.id], others) for rule in rules),
         lacking=lacking(tuple(dict.fromkeys(missing)), picture, view),
         gpus=tuple(f"gpu:{gpu.uuid or gpu.index}" for gpu in picture.gpus or ()),
     )
+
+
+def _sighted(rule: Rule, outcome: Outcome, picture: Picture) -> Outcome:
+    """As the rule says; but one that is quiet because nothing of what it looks at is known cannot say."""
+    if outcome.state != "quiet" or outcome.evidence or any(_known(picture, name) for name in rule.inputs):
+        return outcome
+    sections = dict.fromkeys(name.partition(".")[0] for name in rule.inputs if "." in name)
+    return cannot_say(*(name for name in sections if name in _SOURCES))
+
+
+def _known(picture: Picture, name: str) -> bool:
+    section, _, field = name.partition(".")
+    if section == "probes":
+        return field in picture.probes
+    if section == "gpus":
+        return any(getattr(gpu, field) is not None for gpu in picture.gpus or ())
+    owner = getattr(picture, section) if field else picture
+    return owner is not None and getattr(owner, field or section) is not None
 
 
 def _answer(rule: Rule, outcome: Outcome, others: OtherPictures) -> RuleAnswer:

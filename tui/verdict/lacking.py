@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tui.model.readings import Missing
+from tui.model.readings import EngineReading, Missing
 from tui.verdict.advice import ACCESS_ADVICE
 from tui.verdict.rules import RULES
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _ASKED = frozenset(name.partition(".")[2] for rule in RULES for name in rule.inputs)
 """Fields that some rule looks at: a figure that none asks for makes no verdict blind."""
+_OF_ENGINE = frozenset((*(f.name for f in fields(EngineReading)), "engine figures")) - {"engine"}
 _REMOTE = ("the engine does not run on this host", "run infertop on its host")
 _NO_DEVICE = "run infertop on the host that has the GPUs, outside a container without them"
 _OF_GPUS: dict[str | None, tuple[str, str]] = {
@@ -61,10 +63,11 @@ def lacking(names: Iterable[str], picture: Picture, view: EngineView) -> tuple[M
     told = {m.field: m for m in reversed((*_told(view, picture),))}
     found: dict[str, Missing] = {}
     for name in names:
+        if picture.engine is None and name in _OF_ENGINE:
+            continue  # the engine itself is what is missing
         entry = _entry(name, told, picture)
         found.setdefault(entry.field, entry)
-    sources = frozenset(found)
-    if not sources & {"engine", "engine figures"}:
+    if picture.engine is not None:
         for field, missing in told.items():
             if field in _ASKED:
                 found.setdefault(field, missing)

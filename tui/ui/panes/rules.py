@@ -40,16 +40,16 @@ _INDENT = "     "
 def answers(view: View, explanation: Explanation, size: int) -> list[Line]:
     """The rules in the order of the explanation, each with its figures."""
     lines: list[Line] = []
-    if size >= SPARK_AT:
-        step = max(STEP_S, 2 * view.snapshot.interval_s)
-        wide = sum(_columns(size)) + len(_INDENT) + 4
-        lines.append((Span(" " * wide), Span(f"past {elapsed(2 * SPARK * step)}", "muted")))
     for answer in explanation.answers:
         calm = explanation.verdict in ("healthy", "idle") and answer.rule == explanation.verdict
         lines.append(_answer(answer, size, calm=calm))
         lines += [_figures(view, explanation, evidence, answer.state, size) for evidence in answer.evidence]
         for text in _asides(answer):
             lines += [(Span(_INDENT), Span(row, "muted")) for row in wrap(text, max(1, size - len(_INDENT)))]
+    if any(span.role == "spark" for line in lines for span in line):
+        step = max(STEP_S, 2 * view.snapshot.interval_s)
+        wide = sum(_columns(size)) + len(_INDENT) + 4
+        lines.insert(0, (Span(" " * wide), Span(f"past {elapsed(2 * SPARK * step)}", "muted")))
     return lines
 
 
