@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pytest
@@ -292,3 +292,25 @@ async def test_what_goes_down_is_judged_at_once() -> None:
     assert monitor.version == before + 1
     assert monitor.snapshot().engines[0].engine.status.reason == "refused"
     await monitor.stop()
+
+
+async def test_a_one_shot_run_waits_for_a_first_look_at_the_processes() -> None:
+    """Else a server that is gone counts as one whose processes cannot be seen, and its end as a start."""
+    looked = threading.Event()
+
+    def slow() -> ProcessTable:
+        looked.wait(10)
+        return ProcessTable()
+
+    world = World(engines={A: Engine(A, SourceError("refused"))})
+    sources = replace(world.sources(), processes=lambda: Blocking("processes", slow))
+    monitor = Monitor(Config(interval_s=0.2), (EngineTarget(A),), sources, SystemClock(), backoff=False)
+    sampling = asyncio.create_task(monitor.sample(1))
+    await until(lambda: monitor._engines[A].scrape.attempts, 10)
+    await until(lambda: monitor.gpus.attempts and monitor.host.attempts, 10)
+    assert not (await asyncio.wait({sampling}, timeout=0.2))[0]
+    looked.set()
+    snapshot, judgement = await sampling
+    await monitor.stop()
+    assert snapshot.engines[0].processes == ()
+    assert judgement.verdicts[0].verdict == "engine_down"

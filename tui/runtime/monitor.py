@@ -28,7 +28,7 @@ from tui.runtime.stops import StopWatch
 from tui.runtime.target import WatchedEngine, discovered
 from tui.sources.command_line import command_args
 from tui.sources.engine_processes import EngineTree
-from tui.sources.engine_tree import is_in_other_network, reached_at, tree_of
+from tui.sources.engine_tree import is_in_other_network, on_sockets, reached_at, tree_of
 from tui.sources.kernel.visibility import is_gone
 from tui.verdict.judge import Judge, judge_all
 
@@ -46,6 +46,8 @@ GUESS_PERIOD_S = 10.0
 GUESSES = ("http://127.0.0.1:8000", "http://127.0.0.1:30000")
 """Default ports of vLLM, Triton and trtllm-serve, and of SGLang: tried when no process gave itself away."""
 CLOSE_S = 1.0
+NEVER_SERVED_KEPT_S = 60.0
+"""How long the end of an engine is shown that ended before it served."""
 
 
 class Monitor:
@@ -175,6 +177,8 @@ class Monitor:
             watches = (self._places, self._models, self._lint, self._own, self._stops)
             settled = all(watch.settled for watch in watches)
             settled = settled and all(watched.probes.settled for watched in self._engines.values())
+            # an engine whose processes nobody has looked for yet would be taken for one without any
+            settled = settled and self.processes.attempts > 0
             if self._looked and done >= samples and settled:
                 break
             await self._clock.sleep(0.02)
@@ -257,7 +261,7 @@ class Monitor:
     def _on_processes(self, table: ProcessTable) -> None:
         table = self._with_published(table)
         if self._searching:
-            for url in table.listeners:
+            for url in (*table.listeners, *table.expected):
                 at = reached_at(table, url)
                 if at != url and url in self._engines:  # watched before the container told of its ports
                     self._spawn(self._engines.pop(url).end())
@@ -292,11 +296,15 @@ class Monitor:
         return replace(table, published=(*table.published, *ports)) if ports else table
 
     def _forget_gone(self, table: ProcessTable) -> None:
-        """No longer watch what was found here and has been gone for as long as its past is shown."""
+        """No longer watch what was found here and has been gone for as long as its past is shown.
+
+        One that never served has none: its end is shown, and then nothing is left to tell of it.
+        """
         for url, watched in list(self._engines.items()):
+            kept_s = record.KEPT_S if watched.ever_served else NEVER_SERVED_KEPT_S
             if url in table.listeners or tree_of(table, url):
                 watched.seen()
-            elif watched.target.discovered and watched.gone_s > record.KEPT_S:
+            elif watched.target.discovered and watched.gone_s > kept_s:
                 del self._engines[url]
                 self._spawn(watched.end())
 
@@ -416,6 +424,7 @@ class Monitor:
             generate=self._generate,
             discovery_done=self._looked,
             hidden=table.reading.hidden if table.reading is not None else "",
+            on_sockets=on_sockets(table.reading) if self._searching and table.reading is not None else (),
             orphans=self._orphans.update(
                 table.reading if table.status.ok else None, gpus.reading if gpus.status.ok else None, wall
             ),
