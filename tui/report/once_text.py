@@ -47,6 +47,8 @@ def _verdict(verdict: Verdict) -> list[str]:
     because = "   ".join(e.text for e in verdict.evidence if e.text)
     if because:
         lines.append(f"  because  {because}")
+    if verdict.certainty and verdict.confidence != "high":
+        lines.append(f"  certain  {verdict.confidence}: {'; '.join(verdict.certainty)}")
     if verdict.missing:
         lines.append(f"  missing  {'; '.join(verdict.missing)}")
     lines += [f"  do       {advice}" for advice in verdict.advice]
