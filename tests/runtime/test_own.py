@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,18 +19,32 @@ from tui.model.engine_host import EngineHostReading
 from tui.model.readings import GpuSet, ProcessTable
 from tui.model.settings import Config, DiscoverySettings, EngineTarget, Thresholds
 from tui.model.status import SourceError
+from tui.probing.outcomes import Outcome
 from tui.runtime.clock import SystemClock
 from tui.runtime.monitor import Monitor
 from tui.runtime.own import OwnWatch
 from tui.runtime.sources import Sources
 from tui.sources.engine_processes import EngineProcessSource, EngineTree
+from tui.sources.probes import ProbeResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from tui.model.readings import EngineProcess, EngineReading
+    from tui.model.verdicts import Verdict
 
 T = TypeVar("T")
+LOAD = """
+import mmap, time
+weights, room = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 1 << 20)
+def load():
+    while True:
+        os.preadv(weights, [room], 0)
+        time.sleep(0.02)
+run(load, b"loader")
+"""
+"""Some 50 MB a second: less than a good disk, more than nothing."""
 URL = "http://127.0.0.1:8000"
 
 
@@ -119,6 +134,36 @@ async def test_a_thread_that_spins_in_a_real_process_is_the_verdict_by_its_name(
         "the verdict",
     )
     assert any("(tokenizer tokenizer-0)" in evidence.text for evidence in named.evidence)
+
+
+async def test_a_load_from_a_disk_that_is_slow_shows_what_it_reads_itself(tmp_path: Path) -> None:
+    file = tmp_path / "weights"
+    file.write_bytes(os.urandom(1 << 20))
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        pytest.skip("this file system has no O_DIRECT")
+    with engine_like(LOAD, str(file), title="vllm") as child:
+        starting = replace(server(child.pid), listening=False)
+        busy = made.host(disk_util_pct=99.0, disk_read_mb_s=30.0, iowait_pct=40.0)
+        refused = ProbeResult("refused", Outcome.FAILURE)
+        closed = replace(
+            sources(None, starting),
+            host=lambda: Given(busy),
+            prober=lambda *_: MadeProber(result=refused),
+        )
+        monitor = monitor_of(closed)
+        await monitor.start()
+
+        def slow() -> Verdict | None:
+            found = (v for v in monitor.judgement().verdicts if v.scope == URL and v.verdict == "io_disk")
+            return next((v for v in found if any(e.signal == "engine_read_mb_s" for e in v.evidence)), None)
+
+        try:
+            named = await until(slow, 20, "the verdict")
+        finally:
+            await monitor.stop()
+    assert "loading" in named.secondary
 
 
 async def test_one_shot_has_rates_of_its_processes_after_two_samples() -> None:

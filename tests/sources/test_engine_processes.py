@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clock import ManualClock
-from tests.support.engine_like import LOCK, SPIN, engine_like
+from tests.support.engine_like import LOCK, SPIN, engine_like, scanned
 from tests.support.proctree import ProcTree
 from tests.support.waiting import wait_for
 from tui.model.readings import EngineProcess
@@ -22,26 +22,9 @@ from tui.sources.kernel.threads import ThreadFigures, ThreadMeter
 from tui.sources.processes import ProcessSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 URL = "http://127.0.0.1:8000"
-
-
-def scanned(process: EngineProcess, wanted: Callable[[ThreadFigures], bool], what: str) -> ThreadFigures:
-    """Scans until a condition holds; each is at least a tenth of a second long."""
-    meter = ThreadMeter("/proc")
-    last = -1.0
-
-    def scan() -> ThreadFigures | None:
-        nonlocal last
-        if time.monotonic() - last < 0.1:
-            return None
-        last = time.monotonic()
-        figures = meter.scan((process,), last)
-        return figures if wanted(figures) else None
-
-    return wait_for(scan, 20.0, what)
 
 
 # ------------------------------------------------------------------------------------- threads

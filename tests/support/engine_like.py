@@ -6,14 +6,18 @@ import contextlib
 import subprocess
 import sys
 import textwrap
+import time
 from typing import TYPE_CHECKING
 
+from tests.support.waiting import wait_for
 from tui.model.readings import EngineProcess
+from tui.sources.kernel.threads import ThreadMeter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tui.model.readings import ProcessRole
+    from tui.sources.kernel.threads import ThreadFigures
 
 _START = """
 import ctypes, os, sys, threading
@@ -66,3 +70,19 @@ def engine_like(
         child.stdin.close()
         child.stdout.close()
         child.wait(10)
+
+
+def scanned(process: EngineProcess, wanted: Callable[[ThreadFigures], bool], what: str) -> ThreadFigures:
+    """Scans until a condition holds; each is at least a tenth of a second long."""
+    meter = ThreadMeter("/proc")
+    last = -1.0
+
+    def scan() -> ThreadFigures | None:
+        nonlocal last
+        if time.monotonic() - last < 0.1:
+            return None
+        last = time.monotonic()
+        figures = meter.scan((process,), last)
+        return figures if wanted(figures) else None
+
+    return wait_for(scan, 20.0, what)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FIGHT_SWITCHES_S = 5000.0
 """Thirty threads that wait for one lock with a timeout of 5 ms make 6,000."""
 FIGHT_CPU_PCT = 80.0
-"""A fight is over a core's worth of work; idle pools sleep on futexes too."""
+"""A fight is over a core's worth of work, had or waited for; idle pools sleep on futexes too."""
 READING_MB_S = 5.0
 """An engine that reads less than this is not held up by reads."""
 RECENT_S = 600.0
@@ -24,8 +24,11 @@ LEAST_CROWD = 64.0
 
 
 def wanted_pct(thread: ThreadUse) -> float:
-    """Share of the time in which a thread has something to do, with a core or waiting for one."""
-    return min(100.0, thread.cpu_pct + (thread.wait_pct or 0.0))
+    """Share of the time in which a thread has something to do, with a core or waiting for one.
+
+    One that got less than a quarter of what it wants is not what is slow: the machine is too full.
+    """
+    return min(100.0, thread.cpu_pct + min(thread.wait_pct or 0.0, 3.0 * thread.cpu_pct))
 
 
 class OwnSignals:
@@ -68,7 +71,7 @@ class OwnSignals:
         return (
             own.futex_share >= self._thresholds.futex_ratio
             and (own.switches_s or 0.0) >= FIGHT_SWITCHES_S
-            and (own.cpu_pct or 0.0) >= FIGHT_CPU_PCT
+            and (own.cpu_pct or 0.0) >= FIGHT_CPU_PCT * (1.0 - (own.wait_pct or 0.0) / 100.0)
         )
 
     def reads_mb_s(self) -> float | None:
