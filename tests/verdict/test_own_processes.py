@@ -207,7 +207,7 @@ def test_a_full_interface_is_named_with_its_speed() -> None:
 def test_full_infiniband_is_seen_though_no_interface_counts_it() -> None:
     host = made.host(ib_rx_mb_s=46_000.0, ib_tx_mb_s=46_000.0, ib_util_pct=93.0, ib_port="mlx5_0/1")
     found = verdict_of(made.view(made.reading(**LATE)), PAIR, host)
-    assert found.verdict == "network"
+    assert (found.verdict, found.confidence) == ("network", "high")
     assert "mlx5_0/1 at 93 % of its rate" in texts(found)
 
 
