@@ -149,7 +149,8 @@ def take_along(pane: Pane, state: Path, term: str) -> None:
     chosen = state / "screen.json"
     wait_for(lambda: chosen.exists() and json.loads(chosen.read_text()) == {"theme": "high-contrast"}, 10)
     pane.press("y")
-    pane.shows("copied, and in ~/state/infertop/verdict.txt")
+    done = "written to" if term == "linux" else "copied, and in"
+    pane.shows(f"{done} ~/state/infertop/verdict.txt")
     copied = (state / "verdict.txt").read_text()
     assert re.search(r"confidence (high|medium|low)", copied)
     if term != "linux":

@@ -501,6 +501,20 @@ def crowded_view(gpus: int = 16, engines: int = 12, **mode: Any) -> View:
     )
 
 
+def wide_view(**mode: Any) -> View:
+    """Names of wide characters, combining marks, emoji, and what no two terminals draw alike."""
+    shown = snapshot(2, 4, hostname="ホスト-07")
+    models = (
+        "日本語モデル-カ-70b",
+        "cafe\u0301-x\u0336-\U0001f680-instruct",
+        "한국어-\U0001f44d\U0001f3fd-8b",
+        "नमस्ते",
+    )
+    engines = tuple(engine(index, model=model) for index, model in enumerate(models))
+    shown = replace(shown, engines=engines)
+    return View(shown, CALM, Trends(history()), CALM_TIMELINES, Mode(**mode))
+
+
 SCENES: dict[str, Callable[..., View]] = {
     "healthy": calm_view,
     "kv_cache": sick_view,
@@ -511,4 +525,5 @@ SCENES: dict[str, Callable[..., View]] = {
     "unknown": unknown_view,
     "pending": pending_view,
     "crowded": crowded_view,
+    "wide": wide_view,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from tests.ui import scenes
 from tests.ui.test_keys import made, press
 from tui.ui import filtered
 from tui.ui.draw import as_text, draw
+from tui.ui.view import Mode
 
 if TYPE_CHECKING:
     from tui.ui.view import View
@@ -126,6 +128,13 @@ def test_every_row_can_be_reached(size: tuple[int, int], pane: str) -> None:
         seen |= {name for name in wanted if re.search(rf"{name}\b", text)}
     rows = rest or size[1] > 24
     assert seen == (wanted if rows else set())
+
+
+def test_names_are_found_as_they_are_written() -> None:
+    view = scenes.wide_view()
+    for wanted in ("日本語", "カ", "CAFÉ", "e\u0301", "\U0001f680"):
+        assert filtered.engines(replace(view, mode=Mode(filter=wanted))), wanted
+    assert not filtered.engines(replace(view, mode=Mode(filter="語本")))
 
 
 def test_a_filter_is_seen_where_there_are_no_titles() -> None:

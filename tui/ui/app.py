@@ -209,10 +209,11 @@ class MonitorApp(App[str]):
 
     def action_copy(self) -> None:
         """The verdicts as text, to the terminal's clipboard and, as not every terminal has one, to a file."""
-        text = verdict_text(self.main.shown())
+        text, done = verdict_text(self.main.shown()), "written to"
         if os.environ.get("TERM") != "linux":  # the console would print what it does not know
             self.copy_to_clipboard(text)
-        keep(self._options.state, {"verdict.txt": text}, self._teller("copied, and in"))
+            done = "copied, and in"
+        keep(self._options.state, {"verdict.txt": text}, self._teller(done))
 
     def action_save(self) -> None:
         """The screen as a picture and as text."""

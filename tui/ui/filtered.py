@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.ui.glyphs import glyphs
 from tui.ui.lines import Span, narrow
 from tui.ui.view import urgent_first
 from tui.ui.words import THROTTLES, engine_name, model_name
@@ -46,8 +47,8 @@ def _words_of(gpu: GpuReading) -> Iterable[str | None]:
 
 
 def _matches(view: View, texts: Iterable[str | None]) -> bool:
-    wanted = view.mode.filter.casefold()
-    return any(wanted in text.casefold() for text in texts if text)
+    wanted = glyphs(narrow(view.mode.filter)).casefold()
+    return any(wanted in glyphs(text).casefold() for text in texts if text)
 
 
 def note(view: View, left: int, total: int) -> tuple[Span, ...]:

@@ -1,13 +1,12 @@
 """Text in which every character is one cell, so that lengths are widths; and back, for the terminal.
 
-A wide character is followed by ``SECOND_HALF``, and one with combining marks is a private character: any
-slice is as wide as it is long, and a figure costs no look into a table of widths.
+A wide character is a private one followed by ``SECOND_HALF``, and one with combining marks is a private one
+too: any slice is as wide as it is long, and a figure costs no look into a table of widths.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 import unicodedata
 
 _ONE_CELL = (
@@ -43,7 +42,7 @@ SECOND_HALF = "\ue000"
 """Stands behind a character of two cells, so that a text is as long as it is wide."""
 _FIRST_CLUSTER, _LAST_CLUSTER = 0xE001, 0xF8FF
 _clusters: dict[str, str] = {}
-"""A character with its marks, by the private character that stands for it here."""
+"""A wide character, or one with its marks, by the private character that stands for it here."""
 _names: dict[str, str] = {}
 """The private character by what it stands for."""
 
@@ -71,7 +70,7 @@ def to_cells(text: str) -> list[str]:
             cells.append(character)
             marked = character
         elif _within(character, _TWO_CELLS):
-            cells += (character, SECOND_HALF)
+            cells += (_cluster(character), SECOND_HALF)
             marked = character
         else:
             cells.append("?")
@@ -85,22 +84,15 @@ def _within(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 
 def _cluster(text: str) -> str:
-    """The private character for a character with its marks; that character alone once there are no more."""
+    """The private character for a wide one, or for one with its marks; ``?`` once there are no more."""
     name = _names.get(text)
     if name is None:
         code = _FIRST_CLUSTER + len(_names)
         if code > _LAST_CLUSTER:
-            return text[0]
+            return "?"
         name = _names[text] = chr(code)
         _clusters[name] = text
     return name
-
-
-def _class(*tables: tuple[tuple[int, int], ...]) -> str:
-    return "[" + "".join(f"{chr(low)}-{chr(high)}" for table in tables for low, high in table) + "]"
-
-
-_NOT_AS_IT_IS = re.compile(_class(_TWO_CELLS, ((ord(SECOND_HALF), _LAST_CLUSTER),)))
 
 
 def glyphs(text: str) -> str:
@@ -108,21 +100,24 @@ def glyphs(text: str) -> str:
 
     Half of a wide character, which is what a cut leaves of one, becomes a blank.
     """
-    return text if text.isascii() or not _NOT_AS_IT_IS.search(text) else _glyphs(text)
+    return text if text.isprintable() else _glyphs(text)  # private characters are not; all else here is
 
 
 @functools.lru_cache(maxsize=4096)
 def _glyphs(text: str) -> str:
     out: list[str] = []
-    wants_half = False
     for index, character in enumerate(text):
-        if character == SECOND_HALF:
-            if not wants_half:
-                out.append(" ")
-            wants_half = False
-            continue
         shown = _clusters.get(character, character)
-        wide = _within(shown[0], _TWO_CELLS)
-        wants_half = wide and text[index + 1 : index + 2] == SECOND_HALF
-        out.append(" " if wide and not wants_half else shown)
+        if character == SECOND_HALF:
+            if not _is_wide(text[index - 1 : index]):
+                out.append(" ")
+        elif _is_wide(character) and text[index + 1 : index + 2] != SECOND_HALF:
+            out.append(" ")
+        else:
+            out.append(shown)
     return "".join(out)
+
+
+def _is_wide(character: str) -> bool:
+    shown = _clusters.get(character)
+    return shown is not None and _within(shown[0], _TWO_CELLS)

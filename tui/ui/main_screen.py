@@ -248,7 +248,6 @@ class MainScreen(PaneScreen):
                 event.stop()
                 self.action_filter()
             return
-        event.stop()
         if event.key in ("enter", "escape"):
             self._mode = replace(self._mode, typing=False)
             self._sift(self._mode.filter if event.key == "enter" else "")
@@ -258,6 +257,9 @@ class MainScreen(PaneScreen):
             self._sift("")
         elif event.is_printable and event.character:
             self._sift(self._mode.filter + event.character)
+        else:
+            return  # to scroll, or to suspend
+        event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
         """A name from elsewhere goes into the filter."""

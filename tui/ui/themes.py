@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -18,7 +17,7 @@ from tui.model.text import clean
 from tui.ui.lines import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 PACKAGE = Path(__file__).parents[1]
 ROLES: tuple[Role, ...] = get_args(Role)
