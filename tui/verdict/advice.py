@@ -43,6 +43,7 @@ IN_FORCE: dict[str, tuple[str, ...]] = {
 """The options behind the texts' fields, as ``command_args`` spells them."""
 TAKES_A_RESTART = "options take effect with a restart: after a drain, at a quiet hour; it costs the load time"
 _QUANTIZED_KV = "--kv-cache-dtype"
+_NOW = " (now "
 
 
 def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
@@ -57,20 +58,28 @@ def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
 def _lines(name: VerdictName, picture: Picture) -> Iterator[str]:
     texts = TEXTS[name]
     flags = texts.flags.get(picture.kind, ()) if picture.kind else ()
-    values = {field: _now(_option(picture, options)) for field, options in IN_FORCE.items()}
-    if picture.seats is not None:
-        values["seats"] = _now(f"{picture.seats:.0f}")
-    halved = (_option(picture, IN_FORCE["kv_dtype"]) or "").startswith("fp8")
+    values = _Values(picture)
     for line in (*flags, *texts.advice):
-        if not (halved and line.startswith(_QUANTIZED_KV)):  # it is done already
-            yield line.format_map(values)
+        if line.startswith(_QUANTIZED_KV) and values["kv_dtype"].startswith(_NOW + "fp8"):
+            continue  # it is done already
+        yield line.format_map(values) if "{" in line else line
     if flags and name in NEED_FLAGS:
         yield TAKES_A_RESTART
 
 
-def _option(picture: Picture, names: tuple[str, ...]) -> str | None:
-    return next((clean(v, 20) for name in names if (v := picture.args.get(name))), None)
+class _Values(dict[str, str]):
+    """What the texts' fields become, each looked up when a line first has it."""
 
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self._picture = picture
 
-def _now(value: str | None) -> str:
-    return f" (now {value})" if value else ""
+    def __missing__(self, field: str) -> str:
+        picture = self._picture
+        if field == "seats" and picture.seats is not None:
+            value = f"{picture.seats:.0f}"
+        else:
+            given = (picture.args.get(name) for name in IN_FORCE[field])
+            value = next((clean(option, 20) for option in given if option), "")
+        self[field] = f"{_NOW}{value})" if value else ""
+        return self[field]
