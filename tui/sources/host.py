@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -80,10 +81,7 @@ class HostSource:
         if disks == ():
             missing.extend(Missing(field, "this host has no disk") for field in _DISKS[1:])
         net = self._read_network(missing)
-        swap = self._try(self._swap.path, self._swap.read, _SWAP, missing) or SwapFigures()
-        ib = self._try(self._infiniband.path, self._infiniband.read, _INFINIBAND, missing)
-        ib = ib or InfinibandRates()
-        return HostReading(
+        reading = HostReading(
             cpu_pct_total=cpu.total_pct,
             cpu_cores=cpu.cores,
             cpu_pct_per_core=cpu.per_core_pct,
@@ -109,17 +107,26 @@ class HostSource:
             net_rx_mb_s=net.rx_mb_s,
             net_tx_mb_s=net.tx_mb_s,
             disks=disks,
-            missing=tuple(missing),
             swap_used_mib=mem.swap_used_mib,
             swap_total_mib=mem.swap_total_mib,
-            swap_in_mb_s=swap.in_mb_s,
-            swap_out_mb_s=swap.out_mb_s,
-            oom_kills=swap.oom_kills,
-            oom_age_s=swap.oom_age_s,
             net_busiest=net.busiest,
             net_busiest_mb_s=net.busiest_mb_s,
             net_speed_mb_s=net.speed_mb_s,
             net_util_pct=_share(net.busiest_mb_s, net.speed_mb_s),
+        )
+        return replace(self._with_meters(reading, missing), missing=tuple(missing))
+
+    def _with_meters(self, reading: HostReading, missing: list[Missing]) -> HostReading:
+        """With what swap and adapters did since the last reading."""
+        swap = self._try(self._swap.path, self._swap.read, _SWAP, missing) or SwapFigures()
+        ib = self._try(self._infiniband.path, self._infiniband.read, _INFINIBAND, missing)
+        ib = ib or InfinibandRates()
+        return replace(
+            reading,
+            swap_in_mb_s=swap.in_mb_s,
+            swap_out_mb_s=swap.out_mb_s,
+            oom_kills=swap.oom_kills,
+            oom_age_s=swap.oom_age_s,
             ib_rx_mb_s=ib.rx_mb_s,
             ib_tx_mb_s=ib.tx_mb_s,
             ib_util_pct=ib.util_pct,

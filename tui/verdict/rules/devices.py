@@ -115,19 +115,7 @@ def network(s: Signals) -> Outcome:
     net = s.net_mb_s
     full_link = _full_link(s)
     busy_link = full_link or (net is not None and net >= limits.net_mb_s)
-    shown = (
-        ev.host(s, "net_mb_s", "MB/s", limits.net_mb_s, "network"),
-        own.interface(s),
-        own.infiniband(s),
-        own.pcie(s),
-        own.nvlink(s),
-        ev.sm(s, limits.sm_high_pct),
-        ev.power(s),
-        ev.mem_ctrl(s),
-        own.profile(s),
-        ev.worst_latency(s),
-        ev.tokens(s),
-    )
+    shown = _transfers(s)
     if gpus.sm_max is None:
         return cannot_say("gpus.sm_pct", evidence=shown) if busy_link else quiet(*shown)
     moves = _moves(s)
@@ -161,6 +149,23 @@ def network(s: Signals) -> Outcome:
         if _nothing_else(s):
             return fires(1 + bool(gpus.slow_links), *shown, ev.thread(s))
     return quiet(*shown)
+
+
+def _transfers(s: Signals) -> tuple[Evidence | None, ...]:
+    """What the links carry, then what the devices do meanwhile."""
+    return (
+        ev.host(s, "net_mb_s", "MB/s", s.thresholds.net_mb_s, "network"),
+        own.interface(s),
+        own.infiniband(s),
+        own.pcie(s),
+        own.nvlink(s),
+        ev.sm(s, s.thresholds.sm_high_pct),
+        ev.power(s),
+        ev.mem_ctrl(s),
+        own.profile(s),
+        ev.worst_latency(s),
+        ev.tokens(s),
+    )
 
 
 def _full_link(s: Signals) -> bool:
