@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from tui.memory.errors import ModelError
 from tui.memory.fields import Fields
+from tui.memory.rooted import open_place
 from tui.model.text import clean
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def open_regular(path: Path) -> BinaryIO:
         ModelError: it is absent, unreadable, or no regular file.
     """
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        place = open_place(path)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(path, error) from None
     try:
@@ -48,7 +49,7 @@ def open_regular(path: Path) -> BinaryIO:
 def absent(path: Path) -> bool:
     """Nothing is there; a file that cannot be looked at is not absent."""
     try:
-        path.stat()
+        os.close(open_place(path))
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui.memory.errors import ModelError
 from tui.memory.files import read_bounded
 from tui.memory.model_config import read_shape
+from tui.memory.rooted import open_place, real
 from tui.memory.weights import read_weights
 from tui.model.text import clean
 
@@ -56,6 +58,10 @@ def read_model(args: Mapping[str, str], pid: int, proc: str = "/proc") -> ModelF
     directory = next((d for d in model_folders(name, args, Path(proc, str(pid))) if _has_config(d)), None)
     if directory is None:
         return ModelFiles(why=f"the files of {clean(name, 80)} were not found, or may not be read")
+    try:
+        directory = real(directory)
+    except OSError as error:
+        return ModelFiles(why=clean(f"the model's folder: {error.strerror}", 100))
     return _read(directory)._replace(device=_device(directory))
 
 
@@ -82,9 +88,13 @@ def _device(directory: Path) -> int | None:
 
 def _has_config(directory: Path) -> bool:
     try:
-        return (directory / "config.json").is_file()
+        place = open_place(directory / "config.json")
     except (OSError, ValueError):
         return False
+    try:
+        return stat.S_ISREG(os.fstat(place).st_mode)
+    finally:
+        os.close(place)
 
 
 def model_folders(name: str, args: Mapping[str, str], process: Path) -> Iterator[Path]:
@@ -98,7 +108,8 @@ def model_folders(name: str, args: Mapping[str, str], process: Path) -> Iterator
     root = process / "root"
     if name.startswith("/"):
         yield root / name.lstrip("/")
-        yield Path(name)
+        if not os.access(root, os.X_OK):
+            yield Path(name)  # its root is hidden from us: most have the same one
         return
     yield process / "cwd" / name
     revision = args.get("revision", "main")
