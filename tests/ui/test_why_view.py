@@ -21,7 +21,7 @@ from tui.verdict.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tui.ui.view import View
+    from tui.ui.view import PaneName, View
 
 SIZES = [(160, 45), (120, 40), (80, 24), (60, 15), (40, 12)]
 NOW, WALL = scenes.NOW, scenes.WALL
@@ -149,6 +149,12 @@ def test_marks_stand_on_charts_and_plots() -> None:
     plots = as_text(marked(full="engines", plots=True), 160, 60)
     frames = [row for row in plots.splitlines() if "┌" in row and "┐" in row]
     assert frames and all(re.search("┌─*1─*2─*┐", row) for row in frames)
+
+
+@pytest.mark.parametrize("pane", ["gpus", "engines", "host"])
+def test_a_zoomed_pane_with_charts_lists_the_marks_on_them(pane: PaneName) -> None:
+    text = as_text(replace(scenes.calm_view(full=pane), marks=MARKS), 160, 100)
+    assert rows(text, "marks +2 12:21:35 90 s ago +1 12:03:05 20 min ago")
 
 
 def test_marks_are_numbered_in_order_once_for_each_picture_and_the_oldest_go() -> None:

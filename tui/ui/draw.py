@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tui.ui import filtered
+from tui.ui import filtered, moments
 from tui.ui.frame import framed
 from tui.ui.glyphs import glyphs
 from tui.ui.layout import Needs, arrange
@@ -30,6 +30,8 @@ _TITLES: dict[PaneName, Callable[[View], Line]] = {
     "help": help.title,
     "drill": lambda view: view.sheet.title() if view.sheet is not None else (),
 }
+_CHARTED = frozenset(("gpus", "engines", "host"))
+"""Panes with charts: zoomed, they list what the marks on them stand for."""
 _BODIES: dict[PaneName, Draw] = {
     "verdict": verdict.body,
     "gpus": gpus.body,
@@ -113,6 +115,8 @@ def _full(view: View, name: PaneName, box: Box, is_framed: bool, scroll: int) ->
         body = view.sheet.body(size)
     else:
         body = why.body(view, size) if name == "verdict" else _BODIES[name](view, size, room)
+        if name in _CHARTED and view.marks:
+            body = [*body, (), *moments.listed(view, size)]
     rest = max(0, len(body) - room)
     start = min(scroll, rest)
     shown = body[start : start + room]
