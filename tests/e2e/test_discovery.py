@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -68,7 +69,10 @@ async def test_engines_and_an_orphan_with_their_memory(tmp_path: Path, fake_nvml
     assert orphans[left]["age_s"] >= 0
     assert not {engine.pids["api"], *workers} & set(orphans)
     texts = [row["text"] for row in answer["findings"] if row["id"] == "orphan"]
-    assert any(f"pid {left} holds 29.3 GiB of GPU 2" in text for text in texts)
+    me = pwd.getpwuid(os.getuid()).pw_name
+    told = f"pid {core} of {me} with 1 that ends with it holds 29.3 GiB of GPU 2"
+    assert any(told in text and text.endswith(f"to end it: kill -TERM {core}") for text in texts)
+    assert not any(f"kill -TERM {left}" in text for text in texts)
 
 
 async def test_where_the_memory_of_an_engine_went(tmp_path: Path, fake_nvml: FakeNvml) -> None:
@@ -86,6 +90,18 @@ async def test_where_the_memory_of_an_engine_went(tmp_path: Path, fake_nvml: Fak
     (share,) = memory["gpus"]
     assert (share["gpu"], share["engine_mib"]) == (3, 55000.0)
     assert share["rest_mib"] == pytest.approx(55000 - 26e9 / MIB - memory["kv_mib"], abs=1)
+
+
+async def test_an_engine_that_loads_is_found_and_said_to_load(tmp_path: Path) -> None:
+    async with running(tmp_path / "log", wait=False, load_s=60.0) as engine:
+        ended = await asyncio.to_thread(run, "once", "--interval", "0.5", home=tmp_path)
+        answer = await once(tmp_path)
+    assert ended.status == 1
+    assert any(s.startswith("LOADING") and engine.url in s for s in ended.out.splitlines())
+    (found,) = [row for row in answer["engines"] if row["url"] == engine.url]
+    assert (found["discovered"], found["state"], found["reason"]) == (True, "loading", "refused")
+    (verdict,) = [row for row in answer["verdicts"] if row["scope"] == engine.url]
+    assert verdict["verdict"] == "loading"
 
 
 async def test_a_restarted_engine_keeps_its_row_and_its_history(tmp_path: Path) -> None:

@@ -171,6 +171,36 @@ async def test_finds_engines_by_their_processes_and_one_that_starts_later() -> N
         await until(lambda: [v.url for v in monitor.snapshot().engines] == [A, B], 10)
 
 
+async def test_an_engine_that_loads_is_watched_and_one_that_never_served_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tui.runtime.monitor.NEVER_SERVED_KEPT_S", 0.0)
+    monkeypatch.setattr("tui.runtime.monitor.PROCESS_PERIOD_S", 0.1)
+    world = World(engines={A: Engine(A, SourceError("refused")), B: Engine(B)})
+    rows = [
+        EngineProcess(pid, 1, "vllm", "api_server", "vllm", port=port, host="127.0.0.1")
+        for pid, port in ((7, 8001), (8, 8002))
+    ]
+    world.table = ProcessTable(tuple(rows), (), expected=(A, B))
+    async with running(world) as monitor:
+        await until(lambda: len(monitor.snapshot().engines) == 2, 10)
+        await until(lambda: monitor.snapshot().engines[1].ever_served, 10)
+        world.table = ProcessTable()
+        await until(
+            lambda: [v.url for v in monitor.snapshot().engines] == [B], 10
+        )  # it served: it has a past
+
+
+async def test_a_server_on_a_unix_socket_is_told_where_engines_are_looked_for() -> None:
+    server = EngineProcess(7, 1, "vllm", "api_server", "vllm", unix_socket="/run/e.sock")
+    world = World(table=ProcessTable((server, EngineProcess(8, 1, "vllm", "api_server", "vllm", port=1))))
+    async with running(world) as monitor:
+        await until(lambda: monitor.snapshot().on_sockets == (server,), 10)
+        assert any(
+            'metrics_url = "unix:///run/e.sock"' in found.text for found in monitor.judgement().findings
+        )
+
+
 async def test_tries_the_default_ports_when_no_process_gave_itself_away() -> None:
     world = World(
         engines={GUESSES[1]: Engine(GUESSES[1], kind="sglang"), GUESSES[0]: Engine(GUESSES[0], kind=None)}

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tui.model.memory import grouped
 from tui.model.readings import EngineProcess, GpuProcess, GpuReading, GpuSet, ProcessTable
 from tui.runtime.orphans import OrphanWatch
 
 CORE = EngineProcess(
-    11, 1, "VLLM::EngineCor", "engine_core", "vllm", started_at=40.0, title="VLLM::EngineCore", orphan=True
+    11,
+    1,
+    "VLLM::EngineCor",
+    "engine_core",
+    "vllm",
+    started_at=40.0,
+    title="VLLM::EngineCore",
+    orphan=True,
+    user="alice",
 )
 SERVER = EngineProcess(21, 1, "vllm", "api_server", "vllm")
 
@@ -25,6 +36,20 @@ def test_an_engines_part_without_its_server() -> None:
     (orphan,) = watch().update(table, gpus, 100.0) or ()
     assert (orphan.pid, orphan.name, orphan.age_s) == (11, "VLLM::EngineCore", 60.0)
     assert (orphan.gpu_mem_mib, orphan.gpus, orphan.command) == (500.0, (0, 1), "kill -TERM 11")
+
+
+def test_a_worker_is_told_with_its_core() -> None:
+    worker = replace(CORE, pid=12, ppid=11, title="VLLM::Worker")
+    rows = watch().update(ProcessTable((CORE, worker, replace(worker, pid=13, ppid=12))), None, 100.0) or ()
+    assert [(row.pid, row.ends_with) for row in rows] == [(11, None), (12, 11), (13, 11)]
+    assert {row.user for row in rows} == {"alice"}
+    (group,) = grouped(rows)
+    assert (group.head.pid, group.parts, group.gpu_mem_mib) == (11, 2, None)
+
+
+def test_nobody_is_told_to_end_what_may_be_anybodys() -> None:
+    (orphan,) = watch().update(ProcessTable((replace(CORE, user=""),)), None, 100.0) or ()
+    assert orphan.command is None
 
 
 def test_what_the_driver_does_not_tell_is_unknown() -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.engine_host import URL, VLLM, EngineHost, roles
-from tui.sources.processes import tree_of
+from tui.sources.engine_tree import on_sockets
+from tui.sources.processes import EXPECTED_MAX, tree_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +91,82 @@ def test_a_server_in_a_network_of_its_own_is_not_at_this_hosts_ports(host: Engin
     assert (table.processes[0].listening, table.processes[0].other_network) == (True, True)
     assert table.listeners == ()
     assert tree_of(table, URL) == ()
+
+
+def test_a_server_that_does_not_listen_yet_is_expected_where_it_will(host: EngineHost) -> None:
+    host.tree.process(100, comm="vllm", argv=VLLM)
+    table = host.read()
+    assert (table.listeners, table.expected) == ((), (URL,))
+    assert [process.pid for process in tree_of(table, URL)] == [100]
+    host.tree.process(100, comm="vllm", argv=VLLM, inodes=[7])
+    host.tree.listen(18000, 7)
+    table = host.read()
+    assert (table.listeners, table.expected) == ((URL,), ())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("vllm serve m", ["http://127.0.0.1:8000"]),
+        ("vllm serve m --host localhost", ["http://127.0.0.1:8000"]),
+        ("vllm serve m --ssl-certfile c --port 8443", ["https://127.0.0.1:8443"]),
+        ("vllm serve m --config c.yaml --port 9000", ["http://127.0.0.1:9000"]),
+        ("tritonserver --http-port=9000", ["http://127.0.0.1:9000"]),
+        ("tritonserver --allow-http=false", []),
+        ("vllm serve --help", []),
+        ("vllm serve -h", []),
+        ("vllm serve m --config c.yaml", []),
+        ("vllm serve m --headless", []),
+        ("vllm serve m --uds /run/e.sock", []),
+        ("vllm serve m --grpc", []),
+        ("vllm serve m --host gpu-07", []),  # which address that is, the socket will tell
+        ("sglang serve m --version", []),
+        ("sglang serve m --nnodes 2 --node-rank 1", []),
+    ],
+)
+def test_where_a_server_is_expected(host: EngineHost, words: str, expected: list[str]) -> None:
+    host.tree.process(100, comm="python3", argv=["python3", *f"/venv/bin/{words}".split()])
+    if words.startswith("triton"):
+        host.tree.process(100, comm="tritonserver", argv=words.split())
+    table = host.read()
+    assert list(table.expected) == expected
+    assert table.listeners == ()
+
+
+def test_at_a_port_that_a_stranger_has_no_engine_is_expected(host: EngineHost) -> None:
+    host.tree.process(100, comm="vllm", argv=VLLM)
+    host.tree.process(50, comm="nginx", argv=["nginx"], inodes=[7])
+    host.tree.listen(18000, 7)
+    assert host.read().expected == ()
+    host.tree.close(7)
+    assert host.read().expected == (URL,)
+    host.tree.process(100, comm="vllm", argv=VLLM, state="Z")
+    assert host.read(20.0).expected == ()
+
+
+def test_another_users_loading_engine_may_be_in_any_network(host: EngineHost) -> None:
+    host.tree.process(100, comm="vllm", argv=VLLM)
+    (host.tree.proc / "100/ns/net").unlink()
+    (host.tree.proc / "100/ns/net").mkdir()  # what EACCES amounts to
+    table = host.read()
+    assert table.expected == ()
+    assert "pid 100" in table.hidden
+
+
+def test_those_that_only_look_like_engines_are_bounded_and_counted(host: EngineHost) -> None:
+    for number in range(EXPECTED_MAX + 3):
+        argv = ["python3", "/venv/bin/vllm", "serve", "m", "--port", str(9000 + number)]
+        host.tree.process(100 + number, comm="vllm", argv=argv)
+    table = host.read()
+    assert len(table.expected) == EXPECTED_MAX
+    assert "3 more servers" in table.hidden
+
+
+def test_a_servers_unix_socket_is_told(host: EngineHost) -> None:
+    words = ["python3", "/venv/bin/vllm", "serve", "m", "--uds", "/run/e.sock"]
+    host.tree.process(100, comm="vllm", argv=words)
+    table = host.read()
+    assert [(p.pid, p.unix_socket, p.port) for p in on_sockets(table)] == [(100, "/run/e.sock", None)]
 
 
 def test_a_front_end_that_listens_in_the_servers_place(host: EngineHost) -> None:

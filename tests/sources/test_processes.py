@@ -436,6 +436,21 @@ def test_a_published_port_leads_into_the_container(host: EngineHost) -> None:
     table = host.read()
     assert [p.pid for p in tree_of(table, "http://127.0.0.1:80")] == [100]
     assert tree_of(table, "http://127.0.0.1:81") == ()
+    host.tree.process(51, comm="docker-proxy", argv=line.replace("80 ", "82 ").split(), uid=54321)
+    host.tree.process(52, comm="docker-proxy", argv=line.replace("80 ", "83 ").split())
+    host.tree.write("52/cgroup", f"0::/system.slice/docker-{64 * 'a'}.scope\n")
+    assert [at.port for at in host.read().published] == [80]  # nobody else's word, and no container's
+
+
+def test_a_pod_that_loads_is_expected_at_its_own_address(host: EngineHost) -> None:
+    in_a_pod(host)
+    host.tree.process(100, comm="vllm", argv=[*VLLM, "--host", "0.0.0.0"])
+    for name in ("tcp", "tcp6"):
+        sockets = host.tree.proc / f"100/net/{name}"
+        sockets.write_text(sockets.read_text().split("\n")[0] + "\n")
+    table = host.read()
+    assert (table.listeners, table.expected) == ((), ("http://10.244.1.7:18000",))
+    assert [p.pid for p in tree_of(table, "http://10.244.1.7:18000")] == [100]
 
 
 @pytest.mark.parametrize("port", ["9" * 5000, "\u0663", "-1", "", "80 "])

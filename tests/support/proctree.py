@@ -101,6 +101,7 @@ class ProcTree:
         inodes: Iterable[int] = (),
         network: str = "net:[1]",
         pids: str = "pid:[4026531836]",
+        uid: int = 0,
     ) -> None:
         """Write or rewrite one process; a title takes the place of its arguments, NUL padded."""
         folder = self.proc / str(pid)
@@ -109,6 +110,7 @@ class ProcTree:
             (folder / "ns/net").symlink_to(network)
             (folder / "ns/pid").symlink_to(pids)
             (folder / "fd").mkdir()
+            (folder / "status").write_text(f"Name:\t{comm}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
         count = len(threads) if threads else 1
         (folder / "stat").write_bytes(_stat(pid, comm, state, ppid, ticks, count, start))
         words = title.encode() + b"\0" * 20 if title else b"".join(word.encode() + b"\0" for word in argv)

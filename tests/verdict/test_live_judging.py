@@ -9,7 +9,8 @@ import pytest
 
 from tests.verdict import made
 from tui.model.history import History
-from tui.model.readings import GpuSet
+from tui.model.memory import Orphan
+from tui.model.readings import EngineProcess, GpuSet
 from tui.model.settings import Slo, Thresholds
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.verdict.judge import Judge, judge_all
@@ -417,6 +418,33 @@ def test_findings_name_stale_sources_and_full_caches() -> None:
     found = {f.id: f for f in judge_all(snapshot, History(), LIMITS, SLO).findings}
     assert found["stale-host"].text == "host figures stale, figures 9.0s old"
     assert found["kv-high"].level == "warning"
+
+
+def test_many_orphans_are_a_few_findings_that_name_whose_they_are() -> None:
+    cores = [
+        Orphan(n, "VLLM::EngineCore", gpu_mem_mib=1024.0, command=f"kill -TERM {n}", gpus=(0,), user="eve")
+        for n in range(100, 400)
+    ]
+    workers = [
+        Orphan(n + 1000, "VLLM::Worker", gpu_mem_mib=9216.0, gpus=(1,), ends_with=n) for n in (100, 101)
+    ]
+    found = judged(made.snapshot(made.view(), orphans=(*cores, *workers))).findings
+    texts = [f.text for f in found if f.id == "orphan"]
+    assert len(texts) == 9
+    assert texts[0].startswith(
+        "VLLM::EngineCore pid 100 of eve with 1 that ends with it holds 10.0 GiB of GPU 0, 1"
+    )
+    assert texts[-1] == "292 more such processes, none of which is known to hold more"
+
+
+def test_engines_on_unix_sockets_are_told_how_to_be_named() -> None:
+    servers = tuple(
+        EngineProcess(n, 1, "vllm", "api_server", "vllm", unix_socket=f"/run/{n}.sock") for n in range(20)
+    )
+    found = judged(made.snapshot(made.view(), on_sockets=servers)).findings
+    texts = [f.text for f in found if f.id == "unix-socket"]
+    assert len(texts) == 9
+    assert 'metrics_url = "unix:///run/0.sock"' in texts[0]
 
 
 def test_spin_of_an_idle_gpu_is_a_note_not_a_verdict() -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +61,43 @@ class Orphan:
     """Indexes of the GPUs on which it holds memory."""
     why: str = ""
     """For a person: what makes it one."""
+    user: str = ""
+    """Who runs it; empty where that is not known. Nobody is told to end what may be anybody's."""
+    ends_with: int | None = None
+    """The pid of the orphan that it ends with, as a worker does with its core."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanGroup:
+    """An orphan with those that end with it."""
+
+    head: Orphan
+    parts: int
+    """How many they are."""
+    gpu_mem_mib: float | None
+    """Of all of them; None where the driver tells it of none."""
+    gpus: tuple[int, ...]
+
+    def text(self) -> str:
+        """Its name and pid, whose it is, and how many end with it."""
+        head = self.head
+        whose = f" of {head.user}" if head.user else ""
+        more = f" with {self.parts} that {'end' if self.parts > 1 else 'ends'} with it" if self.parts else ""
+        return f"{head.name or 'process'} pid {head.pid}{whose}{more}"
+
+
+def grouped(orphans: Iterable[Orphan]) -> tuple[OrphanGroup, ...]:
+    """Orphans that have a pid, by what ends them; the group that holds most first."""
+    members: dict[int, list[Orphan]] = {}
+    for orphan in orphans:
+        if orphan.pid is not None:
+            members.setdefault(orphan.pid if orphan.ends_with is None else orphan.ends_with, []).append(
+                orphan
+            )
+    found = []
+    for pid, group in members.items():
+        head = next((one for one in group if one.pid == pid), group[0])
+        held = [one.gpu_mem_mib for one in group if one.gpu_mem_mib is not None]
+        gpus = tuple(sorted({gpu for one in group for gpu in one.gpus}))
+        found.append(OrphanGroup(head, len(group) - 1, sum(held) if held else None, gpus))
+    return tuple(sorted(found, key=lambda g: (-(g.gpu_mem_mib or 0.0), g.head.pid or 0)))

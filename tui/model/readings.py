@@ -454,6 +454,10 @@ class EngineProcess:
     """Another user's: which sockets and which network it has cannot be seen without root."""
     start_ticks: int | None = None
     """Clock ticks from boot to its start: with the pid, it is this process and no later one."""
+    unix_socket: str = ""
+    """A server that takes HTTP at this Unix socket, as its command line names it, and at no port."""
+    user: str = ""
+    """Who runs it, of orphans only: a name, or ``uid N``; empty where that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,3 +472,5 @@ class ProcessTable:
     published: tuple[PublishedPort, ...] = ()
     hidden: str = ""
     """For a person: what cannot be seen of the processes, and what would bring it."""
+    expected: tuple[str, ...] = ()
+    """URLs at which an engine-like process will listen, or did: nobody does now."""

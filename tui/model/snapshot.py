@@ -96,5 +96,7 @@ class HostSnapshot:
     """For a person: what cannot be seen of the processes of this host, and what would bring it."""
     generate: bool = False
     """The generate probe is switched on."""
+    on_sockets: tuple[EngineProcess, ...] = ()
+    """Servers found here that take HTTP at a Unix socket alone, so that no address leads to them."""
     orphans: tuple[Orphan, ...] | None = None
     """Processes that hold memory for nothing; None where neither process table nor driver can be read."""

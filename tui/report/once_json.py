@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tui.model.verdicts import Judgement, Verdict
 
 SCHEMA = 1
+ORPHANS_MAX = 64
+"""Those that hold most; anybody can leave any number behind."""
 
 _HOST_KEYS = (
     "cpu_pct_total", "cpu_cores", "load1", "busiest_process_cpu_pct", "busiest_process",
@@ -80,7 +82,8 @@ def document(snapshot: HostSnapshot, judgement: Judgement) -> dict[str, Any]:
         "probes": [_probe(probe) for view in snapshot.engines for probe in view.probes],
         "verdicts": [verdict(v) for v in judgement.verdicts],
         "processes_hidden": snapshot.hidden or None,
-        "orphans": [_orphan(orphan) for orphan in snapshot.orphans or ()],
+        "orphans": [_orphan(orphan) for orphan in (snapshot.orphans or ())[:ORPHANS_MAX]],
+        "orphans_left_out": max(0, len(snapshot.orphans or ()) - ORPHANS_MAX),
         "findings": [dataclasses.asdict(finding) for finding in judgement.findings],
     }
 
@@ -270,6 +273,8 @@ def _orphan(orphan: Orphan) -> dict[str, Any]:
         "command": orphan.command,
         "gpus": list(orphan.gpus),
         "why": orphan.why,
+        "user": orphan.user or None,
+        "ends_with": orphan.ends_with,
     }
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from tui.model import units
 from tui.model.readings import GpuReading
 from tui.model.status import SourceState
+from tui.report.columns import table
+from tui.report.once_memory import engine_memory, orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from tui.model.readings import EngineReading, ProbeReading
     from tui.model.snapshot import EngineView, HostSnapshot
@@ -19,12 +21,15 @@ if TYPE_CHECKING:
 
 
 def render(snapshot: HostSnapshot, judgement: Judgement) -> str:
-    """Lines without any terminal control; text from outside was cleaned where it came in."""
+    """Lines without any terminal control; text from outside was cleaned where it came in.
+
+    What is all simulated is marked as a whole; one simulated engine among others in its own rows.
+    """
     lines = []
-    if snapshot.simulated:
+    if snapshot.simulated and all(map(_is_simulated, snapshot.engines)):
         lines += ["SIMULATED", ""]
     lines += conclusions(snapshot, judgement)
-    parts = (_gpus, _engines, _orphans, _host, _probes)
+    parts = (_gpus, _engines, orphans, _host, _probes)
     lines += [line for part in parts if (found := part(snapshot)) for line in ("", *found)]
     return "\n".join(lines).strip("\n") + "\n"
 
@@ -35,12 +40,22 @@ def conclusions(snapshot: HostSnapshot, judgement: Judgement) -> list[str]:
     for verdict in judgement.verdicts:
         if len(judgement.verdicts) == 2 and verdict.scope == "host":
             continue  # one engine: the host's verdict repeats it
-        lines += _verdict(verdict)
+        lines += _verdict(verdict, _mark(next((v for v in snapshot.engines if v.url == verdict.scope), None)))
     return lines + [line for finding in judgement.findings for line in _finding(finding, snapshot)]
 
 
-def _verdict(verdict: Verdict) -> list[str]:
-    head = f"{verdict.title}  {verdict.scope}  confidence {verdict.confidence}"
+def _is_simulated(view: EngineView) -> bool:
+    known = view.known or view.engine.reading
+    return known is not None and known.simulated
+
+
+def _mark(view: EngineView | None) -> str:
+    """Behind the name of a simulated engine."""
+    return " SIMULATED" if view is not None and _is_simulated(view) else ""
+
+
+def _verdict(verdict: Verdict, mark: str) -> list[str]:
+    head = f"{verdict.title}  {verdict.scope}{mark}  confidence {verdict.confidence}"
     if verdict.secondary:
         head += f"  also {', '.join(verdict.secondary)}"
     lines = [head]
@@ -61,18 +76,6 @@ def _finding(finding: Finding, snapshot: HostSnapshot) -> list[str]:
     sum_ = f" ({finding.arithmetic})" if finding.arithmetic else ""
     line = f"{finding.level}: {which}{finding.text}{sum_}"
     return [line, f"  instead  {finding.instead}"] if finding.instead else [line]
-
-
-def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows (the first is the heading) as columns: the first ``left`` to the left, figures to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _failure(what: str, status: SourceStatus) -> str:
@@ -129,7 +132,7 @@ def _engine(view: EngineView) -> list[str]:
     if reading is None or status.state is SourceState.FAILED:
         known = view.known or reading
         kind = (known.engine if known else None) or (view.processes[0].engine if view.processes else "engine")
-        name = f"{kind} {view.url}"
+        name = f"{kind} {view.url}{_mark(view)}"
         return [
             name,
             (known.model if known else None) or units.DASH,
@@ -138,7 +141,7 @@ def _engine(view: EngineView) -> list[str]:
         ]
     version = f" {reading.version}" if reading.version else ""
     return [
-        f"{reading.engine or 'engine'}{version} {view.url}",
+        f"{reading.engine or 'engine'}{version} {view.url}{_mark(view)}",
         reading.model or units.DASH,
         units.count(reading.running),
         units.count(reading.waiting),
@@ -159,7 +162,7 @@ def _latency(reading: EngineReading, field: str) -> str:
 def _below(view: EngineView) -> list[str]:
     """Exact means with the window of all latencies, and what would bring what a verdict needs."""
     reading = view.engine.reading
-    lines = _end(view)
+    lines = [*engine_memory(view), *_end(view)]
     if reading is None or view.engine.status.state is SourceState.FAILED:
         return lines
     means = {name: getattr(reading, f"{name}_mean_s") for name in ("ttft", "itl", "tpot", "e2e", "queue")}
@@ -194,22 +197,6 @@ _NOT_KNOWN = {
 _NEEDED = frozenset(
     ("running", "waiting", "kv_usage", "ttft_p95_s", "itl_p95_s", "gen_tok_s", "since_last_step_s")
 )
-
-
-def _orphans(snapshot: HostSnapshot) -> list[str]:
-    rows = [["orphan", "pid", "age", "GPU GiB", "of GPU"]]
-    rows += [
-        [
-            orphan.name or "unknown",
-            units.DASH if orphan.pid is None else str(orphan.pid),
-            units.seconds(orphan.age_s),
-            units.gib(orphan.gpu_mem_mib),
-            ",".join(map(str, orphan.gpus)) or units.DASH,
-        ]
-        for orphan in snapshot.orphans or ()
-    ]
-    lines = table(rows) if len(rows) > 1 else []
-    return lines + [f"  to end it: {orphan.command}" for orphan in snapshot.orphans or () if orphan.command]
 
 
 def _host(snapshot: HostSnapshot) -> list[str]:

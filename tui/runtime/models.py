@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tui.memory.breakdown import breakdown
 from tui.memory.model_files import ModelFiles, model_option
+from tui.model.text import clean
 from tui.sources import offloop
 from tui.sources.deadline import within
 
@@ -76,6 +77,8 @@ class ModelWatch:
         except asyncio.TimeoutError:
             found = ModelFiles(why=f"the model's files were not read within {READING_S:g} s")
         except OSError as error:
-            found = ModelFiles(why=f"the model's files: {error.strerror}")
+            found = ModelFiles(why=clean(f"the model's files: {error.strerror or type(error).__name__}", 100))
+        except Exception as error:  # noqa: BLE001  # files of anybody's making, whatever breaks their reader
+            found = ModelFiles(why=f"the model's files could not be understood ({type(error).__name__})")
         if self._asked.get(url) == key:
             self._known[url] = found

@@ -85,6 +85,7 @@ class Monitor:
         self._engines: dict[str, WatchedEngine] = {}
         self._reading = False
         self._generate = config.probes.generate and not config.read_only
+        self._one_shot = False
         self._limit: int | None = None
         self._judge = Judge(config.thresholds, config.slo)
         self._judgement = Judgement()
@@ -156,13 +157,15 @@ class Monitor:
         """Read everything ``samples`` times, an interval apart, and judge what was seen, once.
 
         A source that cannot keep up is given its deadline and then left out; the others wait for it
-        with the samples that they have, so that no verdict depends on a neighbour.
+        with the samples that they have, so that no verdict depends on a neighbour. While a generation is
+        awaited all of them go on: judged on figures of before it, a busy engine would be taken for a hung one.
         """
-        self._limit = samples
+        self._one_shot = True
+        self._limit = None if self._generate else samples
         pollers: list[Poller[Any]] = [self.gpus, self.host]
         pollers += (watched.scrape for watched in self._engines.values())
         for poller in pollers:
-            poller.limit = samples
+            poller.limit = self._limit
         self._start_reading()
         patience = (samples - 1) * self.interval_s + 6.0
         if self._generate:
@@ -355,7 +358,7 @@ class Monitor:
         self._deaths.update(snapshot, down, logs)
 
     def _on_death(self) -> None:
-        if self._limit is None:  # a one-shot run judges when everything is there
+        if not self._one_shot:  # a one-shot run judges when everything is there
             self._judge_now()
 
     def _record(self) -> HostSnapshot:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tui.model.memory import Orphan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tui.model.readings import EngineProcess, GpuReading, GpuSet, ProcessTable
 
@@ -47,7 +47,8 @@ class OrphanWatch:
         cards = tuple(
             card for card in (gpus.gpus if gpus else ()) if card.state == "ok" and not card.parent_uuid
         )
-        found = [_engine_part(p, cards, wall) for p in (table.processes if table else ()) if p.orphan]
+        left = {p.pid: p for p in (table.processes if table else ()) if p.orphan}
+        found = [_engine_part(p, _head(p, left), cards, wall) for p in left.values()]
         if table is not None and table.complete and gpus is not None:
             if gpus is not self._gpus:
                 self._look(gpus, cards)
@@ -64,16 +65,30 @@ class OrphanWatch:
         self._gpus, self._dead, self._unheld = gpus, dead, unheld
 
 
-def _engine_part(process: EngineProcess, cards: Iterable[GpuReading], wall: float) -> Orphan:
+def _head(process: EngineProcess, left: Mapping[int, EngineProcess]) -> int | None:
+    """The topmost orphan above one; None where it is that itself."""
+    above: dict[int, None] = {}
+    pid = process.ppid
+    while pid in left and pid != process.pid and pid not in above:
+        above[pid] = None
+        pid = left[pid].ppid
+    return next(reversed(above), None)
+
+
+def _engine_part(
+    process: EngineProcess, head: int | None, cards: Iterable[GpuReading], wall: float
+) -> Orphan:
     held = dict(_held(process.pid, cards))
     return Orphan(
         pid=process.pid,
         name=process.title or process.comm,
         age_s=None if process.started_at is None else max(0.0, wall - process.started_at),
         gpu_mem_mib=sum(held.values()) if held else None,
-        command=f"kill -TERM {process.pid}",
+        command=f"kill -TERM {process.pid}" if process.user else None,
         gpus=tuple(held),
         why="its server is gone",
+        user=process.user,
+        ends_with=head,
     )
 
 

@@ -87,6 +87,7 @@ class WatchedEngine:
             clock,
             spawn,
             self._may_generate,
+            once=not backoff,
         )
         self._served_last: float | None = None
         self._asked_interval = interval
@@ -121,6 +122,11 @@ class WatchedEngine:
     def gone_s(self) -> float:
         """Seconds for which it has neither answered nor been in the process table."""
         return self._clock.monotonic() - max(self._seen_last, self._served_last or self._seen_last)
+
+    @property
+    def ever_served(self) -> bool:
+        """It was read at least once."""
+        return self._served_last is not None
 
     def learn_tree(self, tree: tuple[EngineProcess, ...]) -> None:
         """What the process table says of an endpoint of this host."""
@@ -173,7 +179,7 @@ class WatchedEngine:
             probe_requests=self.probes.sent(now),
             local=self.local,
             processes=tree,
-            ever_served=self._served_last is not None,
+            ever_served=self.ever_served,
             served_last=self._served_last,
             discovered=self.target.discovered,
             unverified=not self.target.verify and self.target.url.startswith("https:"),

@@ -43,6 +43,7 @@ _SHORT: Final = {
     "-dp": "data-parallel-size",
     "-asc": "api-server-count",
     "-q": "quantization",
+    "-h": "help",
 }
 
 

@@ -69,6 +69,12 @@ def reached_at(table: ProcessTable, url: str) -> str:
     return url
 
 
+def on_sockets(table: ProcessTable) -> tuple[EngineProcess, ...]:
+    """The servers that take HTTP at a Unix socket and at no port, one of those that share a socket."""
+    rows = (p for p in table.processes if p.unix_socket and p.role in HTTP_ROLES and not p.zombie)
+    return tuple({(p.unix_socket, p.place): p for p in reversed(tuple(rows))}.values())[::-1]
+
+
 def _root(by_pid: dict[int, EngineProcess], process: EngineProcess) -> int:
     """The topmost ancestor that is a server or launcher of the same engine."""
     seen = {process.pid}

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.sources.addresses import answers_at
+from tui.sources.addresses import answers_at, parse_address
 from tui.sources.kernel.interfaces import addresses
 from tui.sources.kernel.procfs import link
 from tui.sources.kernel.sockets import ephemeral_ports, held_by, listeners, listeners_here
-from tui.sources.recognition import DEFAULT_PORT, HTTP_ROLES
+from tui.sources.recognition import DEFAULT_HOST, DEFAULT_PORT, HTTP_ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,15 +36,29 @@ class HttpSocket:
     """Those of the other namespace at which the socket answers; none: this host cannot reach it."""
     closed: bool = False
     """Another user's, and we may not look at its sockets and namespaces."""
+    taken: bool = False
+    """Somebody listens at the port that it asks for: a child of its own, or a stranger."""
+    unix: str = ""
+    """The Unix socket at which it takes HTTP in place of a port."""
 
     @property
     def reachable(self) -> bool:
         """It listens where this host can connect to it."""
-        return self.listening and (not self.other_network or bool(self.addresses))
+        return self.listening and self._in_reach()
+
+    @property
+    def expected(self) -> bool:
+        """Nobody listens yet, or any more, at an address where this host could connect to it."""
+        named = self.host in (None, "localhost") or parse_address(self.host or "") is not None
+        unheard = self.port is not None and not (self.listening or self.taken or self.closed)
+        return unheard and named and self._in_reach()
+
+    def _in_reach(self) -> bool:
+        return not self.other_network or bool(self.addresses)
 
     def url(self) -> str:
         """The URL at which this host reaches it."""
-        host = "127.0.0.1" if self.host in (None, "0.0.0.0", "::") else self.host
+        host = "127.0.0.1" if self.host in (None, "0.0.0.0", "::", "localhost") else self.host
         if self.other_network and self.addresses:
             host = self.addresses[0]
         return f"http{'s' if self.tls else ''}://{f'[{host}]' if host and ':' in host else host}:{self.port}"
@@ -100,7 +114,7 @@ class SocketFinder:
         self, pid: int, identity: Identity, options: Mapping[str, str], here: dict[int, Listener]
     ) -> HttpSocket:
         if "uds" in options or "headless" in options:
-            return HttpSocket(None)
+            return HttpSocket(None, unix=options.get("uds", ""))
         explicit = explicit_port(identity.engine, options)
         default = explicit or DEFAULT_PORT[identity.engine]
         asked = HttpSocket(
@@ -110,14 +124,15 @@ class SocketFinder:
             tls="ssl-certfile" in options or "ssl-keyfile" in options,
             closed=pid in self._closed,
         )
-        if identity.role == "launcher" and not identity.inferred:
-            return asked  # its API servers listen; that it holds their socket too means nothing
         table = self._listeners(pid) if asked.other_network else here
+        if identity.role == "launcher" and not identity.inferred:
+            # its API servers listen; that it holds their socket too means nothing
+            return self._unheard(pid, asked, identity.engine, table)
         # an offline program listens for its workers only; Triton for gRPC and metrics too
         sole = explicit is None and not identity.inferred and identity.engine != "triton"
         listener = self._listener(pid, default, table, sole=sole)
         if listener is None:
-            return asked
+            return self._unheard(pid, asked, identity.engine, table)
         bound = _bound(asked, listener)
         return (
             replace(bound, addresses=self._reached_at(pid, listener.address))
@@ -125,7 +140,19 @@ class SocketFinder:
             else bound
         )
 
-    def _reached_at(self, pid: int, bound: str) -> tuple[str, ...]:
+    def _unheard(
+        self, pid: int, asked: HttpSocket, engine: EngineKind, table: Mapping[int, Listener]
+    ) -> HttpSocket:
+        """A server that does not listen: whether another does, and where it could be reached once it did."""
+        host = asked.host or DEFAULT_HOST.get(engine)
+        taken = any(
+            listener.port == asked.port and (host is None or answers_at(listener.address, host))
+            for listener in table.values()
+        )
+        reached = self._reached_at(pid, host) if asked.other_network and asked.port is not None else ()
+        return replace(asked, taken=taken, addresses=reached)
+
+    def _reached_at(self, pid: int, bound: str | None) -> tuple[str, ...]:
         """Addresses of a process's own network at which a socket answers us; not those that we have too."""
         try:
             found = addresses(f"{self._proc}/{pid}/net")

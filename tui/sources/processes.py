@@ -14,8 +14,9 @@ from tui.model.text import clean
 from tui.sources.addresses import is_local
 from tui.sources.command_line import command_args, published_port, redact, split
 from tui.sources.engine_tree import tree_of
-from tui.sources.http_socket import HttpSocket, SocketFinder
+from tui.sources.http_socket import HttpSocket, SocketFinder, explicit_port
 from tui.sources.kernel.cgroup import place
+from tui.sources.kernel.owners import is_ours_or_roots, uids, user
 from tui.sources.kernel.procfs import (
     FLAGS,
     PPID,
@@ -40,6 +41,9 @@ __all__ = ["ProcessSource", "command_args", "is_local", "tree_of"]
 
 _CMDLINE_MAX = 1 << 16
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+EXPECTED_MAX: Final = 16
+"""Servers that do not listen and are watched: anybody may start programs that look like one."""
+_NO_SERVER: Final = frozenset(("help", "version", "grpc", "grpc-mode"))
 # A process that is no engine's is left alone for a while once two looks agree; it may still become one by
 # exec. Staggered by pid, so that the looks at 2,000 of them do not fall together.
 _REST_S = (4.0, 5.0, 6.0)
@@ -113,20 +117,34 @@ class ProcessSource:
         sockets = self._find_sockets(found) if found else {}
         orphans = self._orphans(found)
         rows = tuple(self._row(pid, found[pid], sockets.get(pid), orphans) for pid in sorted(found))
-        urls = {s.url(): s.port for s in sockets.values() if s.reachable}
-        listeners = tuple(sorted(urls, key=lambda url: (urls[url] or 0, url)))
+        listeners = _by_port({s.url(): s.port for s in sockets.values() if s.reachable})
+        waiting = {pid: s for pid, s in sockets.items() if s.expected and pid in found}
+        urls = {s.url(): s.port for pid, s in waiting.items() if self._will_listen(pid, found)}
+        expected = _by_port({url: port for url, port in urls.items() if url not in listeners})
         published = tuple(seen.published for seen in self._seen.values() if seen.published)
-        return ProcessTable(rows, listeners, self._complete, published, self._hidden(rows))
+        hidden = self._hidden(rows, len(expected) - EXPECTED_MAX)
+        return ProcessTable(rows, listeners, self._complete, published, hidden, expected[:EXPECTED_MAX])
 
-    def _hidden(self, rows: tuple[EngineProcess, ...]) -> str:
+    def _will_listen(self, pid: int, found: dict[int, Identity]) -> bool:
+        """Whether a server that does not listen is one that will, or did, at the port that is known of it."""
+        identity, seen = found[pid], self._seen[pid]
+        options = self._options(pid, found)
+        if seen.zombie or identity.inferred or identity.role not in HTTP_ROLES or options.keys() & _NO_SERVER:
+            return False
+        if options.get("allow-http") in ("0", "false") or options.get("node-rank", "0") != "0":
+            return False  # Triton with gRPC alone; the other machines of an engine have no server
+        return "config" not in options or explicit_port(identity.engine, options) is not None
+
+    def _hidden(self, rows: tuple[EngineProcess, ...], too_many: int) -> str:
         sight = self._sight
-        if sight is not None and not sight.complete:
-            return f"{sight.why}: {sight.enable}"
+        found = [f"{sight.why}: {sight.enable}"] if sight is not None and not sight.complete else []
         closed = [str(row.pid) for row in rows if row.closed and not row.listening]
-        if not closed:
-            return ""
-        pids = ", ".join(closed[:4])
-        return f"ports and networks of another user's engine (pid {pids}) are hidden: run as root"
+        if closed and not found:
+            pids = ", ".join(closed[:4])
+            found.append(f"ports and networks of another user's engine (pid {pids}) are hidden: run as root")
+        if too_many > 0:
+            found.append(f"{too_many} more servers that do not listen are not watched: name their URLs")
+        return "; ".join(found)
 
     def _find_sockets(self, found: dict[int, Identity]) -> dict[int, HttpSocket]:
         """Sockets by pid; who turns out to listen is an API server, and who left that to a child is not."""
@@ -183,7 +201,9 @@ class ProcessSource:
             arguments = ()  # it has ended since its stat was read, or is hidden
         seen.identity = by_title(_text(seen.comm), arguments) or by_command(arguments)
         seen.script = runs_a_script(arguments)
-        seen.published = published_port(arguments)
+        published = published_port(arguments)
+        if published is not None and self._may_publish(int(pid)):
+            seen.published = published
         # no secret is kept, and of what can be no part of an engine only the program
         whole = seen.identity is not None or seen.script or (arguments and "python" in arguments[0])
         seen.arguments = redact(arguments if whole else arguments[:1])
@@ -280,6 +300,11 @@ class ProcessSource:
             pid for pid in found if pid in left or (found[pid].titled and self._below(pid, left, found))
         )
 
+    def _may_publish(self, pid: int) -> bool:
+        """Whether it can be the runtime's own: anybody, and any container, may name a program so."""
+        found = place(self._proc, pid)
+        return is_ours_or_roots(self._proc, pid) and (found is None or found.container_id is None)
+
     def _place(self, pid: int) -> Place | None:
         seen = self._seen[pid]
         if not seen.placed:
@@ -322,7 +347,16 @@ class ProcessSource:
             place=self._place(pid) if identity.role in HTTP_ROLES or pid in orphans else None,
             closed=socket is not None and socket.closed,
             start_ticks=int(seen.start),
+            unix_socket="" if socket is None else clean(socket.unix, 200),
+            user=self._user(pid) if pid in orphans else "",
         )
+
+    def _user(self, pid: int) -> str:
+        return ", ".join(sorted(user(uid) for uid in uids(self._proc, pid)))
+
+
+def _by_port(urls: dict[str, int | None]) -> tuple[str, ...]:
+    return tuple(sorted(urls, key=lambda url: (urls[url] or 0, url)))
 
 
 def _text(comm: bytes) -> str:

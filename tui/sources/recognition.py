@@ -27,6 +27,8 @@ class Identity(NamedTuple):
 
 HTTP_ROLES: Final = frozenset(("api_server", "launcher"))
 DEFAULT_PORT: Final[dict[EngineKind, int]] = {"vllm": 8000, "sglang": 30000, "triton": 8000, "trtllm": 8000}
+DEFAULT_HOST: Final[dict[EngineKind, str]] = {"sglang": "127.0.0.1", "trtllm": "localhost"}
+"""Where the others listen at every address."""
 
 # Titles as the engines set them; the kernel cuts them at 15 characters in comm, and a rank may follow.
 _TITLES: Final[tuple[tuple[re.Pattern[str], EngineKind, ProcessRole], ...]] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.model.memory import grouped
 from tui.model.status import SourceState
 from tui.model.text import clean
 from tui.model.units import gib, number, seconds
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 NO_GPU = frozenset(("no_driver", "not_supported"))
 SPIN_SM_PCT = 50.0
 HOST_MEMORY_PCT = 95.0
+SHOWN = 8
+"""Of things that anybody can make any number of."""
 
 
 def findings(
@@ -36,6 +39,7 @@ def findings(
         *_devices(snapshot),
         *_host(snapshot, thresholds),
         *_orphans(snapshot),
+        *_on_sockets(snapshot),
     ]
     for view, assessment in zip(snapshot.engines, assessments, strict=True):
         found += _engine(view, assessment, thresholds)
@@ -132,22 +136,42 @@ def _host(snapshot: HostSnapshot, thresholds: Thresholds) -> Iterator[Finding]:
 
 
 def _orphans(snapshot: HostSnapshot) -> Iterator[Finding]:
-    """A line for each, those without a process together; what they hold is memory that no engine can get."""
+    """A line for each with those that end with it; one for memory without a process. No engine can get it."""
     rows = snapshot.orphans or ()
-    for orphan in rows:
-        if orphan.pid is not None:
-            held = f" holds {gib(orphan.gpu_mem_mib)} GiB" if orphan.gpu_mem_mib else ""
-            age = f", {seconds(orphan.age_s)} old" if orphan.age_s is not None else ""
-            where = f" of GPU {', '.join(map(str, orphan.gpus))}" if orphan.gpus and held else ""
-            end = f"; to end it: {orphan.command}" if orphan.command else ""
-            text = f"{orphan.name or 'process'} pid {orphan.pid}{held}{where}{age}: {orphan.why}{end}"
-            yield Finding("orphan", "warning", "host", clean(text))
+    groups = grouped(rows)
+    for group in groups[:SHOWN]:
+        head = group.head
+        held = f" holds {gib(group.gpu_mem_mib)} GiB" if group.gpu_mem_mib else ""
+        age = f", {seconds(head.age_s)} old" if head.age_s is not None else ""
+        where = f" of GPU {', '.join(map(str, group.gpus))}" if group.gpus and held else ""
+        end = f"; to end it: {head.command}" if head.command else ""
+        text = f"{group.text()}{held}{where}{age}: {head.why}{end}"
+        yield Finding("orphan", "warning", "host", clean(text))
+    if len(groups) > SHOWN:
+        text = f"{len(groups) - SHOWN} more such processes, none of which is known to hold more"
+        yield Finding("orphan", "warning", "host", text)
     unheld = [orphan for orphan in rows if orphan.pid is None]
     if unheld:
-        each = ", ".join(f"GPU {orphan.gpus[0]} {gib(orphan.gpu_mem_mib)} GiB" for orphan in unheld[:8])
-        more = f" and {len(unheld) - 8} more" if len(unheld) > 8 else ""
+        each = ", ".join(f"GPU {orphan.gpus[0]} {gib(orphan.gpu_mem_mib)} GiB" for orphan in unheld[:SHOWN])
+        more = f" and {len(unheld) - SHOWN} more" if len(unheld) > SHOWN else ""
         text = f"memory that no process accounts for: {each}{more}; see fuser -v /dev/nvidia*"
         yield Finding("gpu-memory-unaccounted", "warning", "host", text)
+
+
+def _on_sockets(snapshot: HostSnapshot) -> Iterator[Finding]:
+    """Engines that were found and cannot be watched: nothing says which address leads to them."""
+    servers = snapshot.on_sockets
+    for server in servers[:SHOWN]:
+        path = server.unix_socket
+        at = f"unix://{path}" if path.startswith("/") else "unix:///PATH"
+        text = (
+            f"{server.engine} pid {server.pid} serves on the Unix socket {path} alone and is not watched: "
+            f'name it with [[engines]], url = the address of the proxy before it, metrics_url = "{at}"'
+        )
+        yield Finding("unix-socket", "warning", "host", clean(text))
+    if len(servers) > SHOWN:
+        text = f"{len(servers) - SHOWN} more engines serve on Unix sockets alone and are not watched"
+        yield Finding("unix-socket", "warning", "host", text)
 
 
 # ---------------------------------------------------------------------------------------- engines
