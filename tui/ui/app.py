@@ -12,11 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import rich
+from rich.console import Console
 from rich.segment import Segments
 from rich.traceback import Traceback
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.constants import COLOR_SYSTEM
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
@@ -61,6 +63,8 @@ class ScreenOptions:
     """What the command line and the environment say about this terminal."""
 
     no_color: bool = False
+    few_colors: bool = False
+    """The terminal has sixteen."""
     mouse: bool = True
     title: bool = False
     """The terminal, or its pane, is titled with the verdict."""
@@ -70,9 +74,16 @@ class ScreenOptions:
 
     @classmethod
     def here(cls, *, mouse: bool = True, title: bool = False) -> ScreenOptions:
-        """Those of this environment (``NO_COLOR``, the state directory)."""
-        no_color = bool(os.environ.get("NO_COLOR"))
-        return cls(no_color=no_color, mouse=mouse, title=title, state=state_dir())
+        """Those of this environment (``NO_COLOR``, ``TERM`` and ``COLORTERM``, the state directory)."""
+        # it finds out as Textual's own does
+        console = Console(color_system=COLOR_SYSTEM, force_terminal=True)  # type: ignore[arg-type]
+        return cls(
+            no_color=bool(os.environ.get("NO_COLOR")),
+            few_colors=console.color_system == "standard",
+            mouse=mouse,
+            title=title,
+            state=state_dir(),
+        )
 
 
 class Palette(CommandPalette):
@@ -124,7 +135,7 @@ class MonitorApp(App[str]):
 
     def _styles(self) -> Mapping[Role, Style]:
         theme = self._themes[self._theme_name]
-        return themes.for_sixteen(theme) if self.console.color_system == "standard" else theme.styles
+        return themes.for_sixteen(theme) if self._options.few_colors else theme.styles
 
     def get_default_screen(self) -> Screen[None]:
         """The monitor itself: nothing lies below it."""

@@ -36,7 +36,7 @@ KEYS: Sequence[Key] = (
     Key("q", "app.leave", "q", "Quit; the terminal is left as it was", "quit"),
     Key("question_mark,f1", "fill('help')", "?", "This help, on and off (also F1)", "help", "Help"),
     Key("tab", "next_pane(1)", "Tab", "Next pane (Shift+Tab: the one before)", "pane", "Next pane", True),
-    Key("z,enter", "zoom", "z", "The focused pane in full: more columns, history (also Enter)", "zoom"),
+    Key("z,enter", "zoom", "z", "The focused pane in full (also Enter)", "zoom"),
     Key("p", "pause", "p", "Freeze the picture; collection goes on", "pause"),
     Key("space", "mark", "Space", "Mark this moment by a number, on the strip and on every chart"),
     Key("v", "fill('verdict')", "v", "Why this verdict: every rule with its figures and limits", "why"),
@@ -49,7 +49,7 @@ KEYS: Sequence[Key] = (
         "Why: the next engine",
     ),
     Key("N", "next_scope(-1)", "N", "", "", "Why: the engine before"),
-    Key("slash", "filter", "/", "Filter the rows of engines and GPUs; Esc shows all again", "filter"),
+    Key("slash", "filter", "/", "Filter rows of engines and GPUs (Esc: all)", "filter"),
     Key(
         "d",
         "app.drill('drain')",
@@ -61,7 +61,7 @@ KEYS: Sequence[Key] = (
         "r", "app.drill('restart')", "r", "Restart test: end an engine and time its way back", "restart test"
     ),
     Key("g", "generate", "g", "Generate probe on or off: asks each engine for one token now and then"),
-    Key("y", "app.copy", "y", "Copy the verdicts as text, to the clipboard and a file", "copy"),
+    Key("y", "app.copy", "y", "Copy the verdicts: clipboard and a file", "copy"),
     Key("s", "app.save", "s", "Save the screen as SVG and text", "save"),
     Key("t", "app.next_theme", "t", "Next theme; it is remembered", "theme"),
     Key("", "app.command_palette", "^p", "Palette: every action by name", "palette"),
