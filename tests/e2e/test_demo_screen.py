@@ -42,6 +42,9 @@ def test_a_steady_busy_healthy_host_marked_simulated(tmp_path: Path) -> None:
         assert once.json()["engines"][0]["simulated"] is True
         engine = below(terminal.process.pid)
         assert engine
+        terminal.send("v")
+        terminal.wait_for(r"healthy +fires, ")
+        terminal.wait_for(r"would be quiet with \w+ >= ")
         terminal.send("q")
         assert terminal.wait(10) == 0
         assert terminal.modes_left() == set()
