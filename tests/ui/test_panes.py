@@ -16,6 +16,7 @@ from tui.model.history import History
 from tui.model.readings import GpuSet, Missing, RankReading
 from tui.model.snapshot import EngineView
 from tui.model.status import Observed, Reason, SourceState, SourceStatus
+from tui.model.urls import short_name
 from tui.model.verdicts import Evidence, Finding, Judgement, Verdict
 from tui.ui import words
 from tui.ui.charts import Trends
@@ -364,6 +365,19 @@ def test_modes_are_never_cut_away(size: tuple[int, int]) -> None:
     view = replace(view, snapshot=replace(view.snapshot, simulated=True))
     first = as_text(view, *size).splitlines()[0]
     assert "SIMULATED" in first
+    assert "PAUSED" in first
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_one_simulated_engine_does_not_mark_the_others(size: tuple[int, int]) -> None:
+    view = scenes.calm_view(paused=True)
+    real, made_up = view.snapshot.engines
+    assert made_up.engine.reading is not None
+    reading = replace(made_up.engine.reading, simulated=True)
+    made_up = replace(made_up, engine=replace(made_up.engine, reading=reading))
+    view = replace(view, snapshot=replace(view.snapshot, simulated=True, engines=(real, made_up)))
+    first = as_text(view, *size).splitlines()[0]
+    assert f"SIMULATED {short_name(made_up.url)}" in first
     assert "PAUSED" in first
 
 

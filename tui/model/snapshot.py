@@ -73,6 +73,12 @@ class EngineView:
     untold: tuple[Missing, ...] = ()
     """What nothing here tells of it, beside the figures of its scrape."""
 
+    @property
+    def simulated(self) -> bool:
+        """It says, or last said, that it is none."""
+        known = self.known or self.engine.reading
+        return known is not None and known.simulated
+
 
 @dataclass(frozen=True, slots=True)
 class HostSnapshot:
@@ -88,6 +94,7 @@ class HostSnapshot:
     engines: tuple[EngineView, ...] = ()
     interval_s: float = 1.0
     simulated: bool = False
+    """Anything in it is."""
     read_only: bool = False
     actions_enabled: bool = False
     discovery_done: bool = True
@@ -100,3 +107,9 @@ class HostSnapshot:
     """Servers found here that take HTTP at a Unix socket alone, so that no address leads to them."""
     orphans: tuple[Orphan, ...] | None = None
     """Processes that hold memory for nothing; None where neither process table nor driver can be read."""
+
+    @property
+    def simulated_engines(self) -> tuple[EngineView, ...]:
+        """Those to be marked one by one: some among others; none where everything is simulated."""
+        some = tuple(view for view in self.engines if view.simulated)
+        return some if len(some) < len(self.engines) else ()

@@ -26,7 +26,7 @@ def render(snapshot: HostSnapshot, judgement: Judgement) -> str:
     What is all simulated is marked as a whole; one simulated engine among others in its own rows.
     """
     lines = []
-    if snapshot.simulated and all(map(_is_simulated, snapshot.engines)):
+    if snapshot.simulated and not snapshot.simulated_engines:
         lines += ["SIMULATED", ""]
     lines += conclusions(snapshot, judgement)
     parts = (_gpus, _engines, orphans, _host, _probes)
@@ -44,14 +44,9 @@ def conclusions(snapshot: HostSnapshot, judgement: Judgement) -> list[str]:
     return lines + [line for finding in judgement.findings for line in _finding(finding, snapshot)]
 
 
-def _is_simulated(view: EngineView) -> bool:
-    known = view.known or view.engine.reading
-    return known is not None and known.simulated
-
-
 def _mark(view: EngineView | None) -> str:
     """Behind the name of a simulated engine."""
-    return " SIMULATED" if view is not None and _is_simulated(view) else ""
+    return " SIMULATED" if view is not None and view.simulated else ""
 
 
 def _verdict(verdict: Verdict, mark: str) -> list[str]:

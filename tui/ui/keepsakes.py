@@ -30,7 +30,7 @@ def verdict_text(view: View) -> str:
     """Host, time, and every verdict and finding with what is behind it, as plain text."""
     snapshot = view.snapshot
     clock = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(snapshot.wall))
-    simulated = "  SIMULATED" if snapshot.simulated else ""
+    simulated = "  SIMULATED" if snapshot.simulated and not snapshot.simulated_engines else ""
     first = f"{snapshot.hostname or 'host'}  {clock}{simulated}"
     return "\n".join([first, *conclusions(snapshot, view.judgement)]) + "\n"
 

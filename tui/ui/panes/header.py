@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tui.model.units import number
+from tui.model.urls import short_name
 from tui.ui.lines import Line, Span, beside, narrow, width
 from tui.ui.words import PROBE_KINDS, gpu_kind, scope_name
 
@@ -70,12 +71,21 @@ def _flags(view: View) -> Line:
     if view.mode.slow:
         spans += [Span("slow link", "warn"), Span("  ")]
     for shown, word in (
-        (view.snapshot.simulated, " SIMULATED "),
+        (view.snapshot.simulated, f" SIMULATED{_simulated(view)} "),
         (view.mode.paused, " PAUSED "),
     ):
         if shown:
             spans += [Span(word, "flag"), Span(" ")]
     return tuple(spans)
+
+
+def _simulated(view: View) -> str:
+    """Which engines are, where others are not."""
+    some = view.snapshot.simulated_engines
+    if not some:
+        return ""
+    more = f" +{len(some) - 1}" if len(some) > 1 else ""
+    return f" {narrow(short_name(some[0].url), 12)}{more}"
 
 
 def _status(view: View) -> Line:
