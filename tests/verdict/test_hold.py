@@ -11,6 +11,7 @@ from tests.verdict import made
 from tui.model.history import History
 from tui.model.settings import Slo, Thresholds
 from tui.model.status import Observed
+from tui.verdict.assess import RANK
 from tui.verdict.judge import Judge
 
 if TYPE_CHECKING:
@@ -160,6 +161,19 @@ def test_host_says_changing_with_its_worst_engine() -> None:
         ("host", "healthy", "changing"),
         (made.URL, "healthy", "changing"),
     ]
+
+
+def test_the_host_follows_its_engines_however_often_they_take_turns() -> None:
+    """Each is damped by itself; a host that lagged behind would be called healthy beside a sick engine."""
+    screen = Screen()
+    urls = [f"http://127.0.0.1:{8000 + n}" for n in range(6)]
+    for second in range(240):
+        sick = urls[second // 25 % 6] if second % 25 < 12 else ""
+        views = [made.view((made.full_cache if url == sick else made.reading)(url), url=url) for url in urls]
+        found = screen.judge.update(made.snapshot(*views, at=screen.at), screen.history).verdicts
+        screen.at += 1.0
+        worst = min((v.verdict for v in found if v.scope != "host"), key=lambda name: RANK[name])
+        assert found[0].verdict == worst, second
 
 
 def test_engine_that_has_gone_is_forgotten() -> None:

@@ -28,10 +28,15 @@ class Hold:
 
     Availability shows on first evidence. A bottleneck shows once it has held ``hold_s``, and goes once
     it has been away for ``clear_s``; meanwhile the state is ``changing``.
+
+    Args:
+        thresholds: hold times in force.
+        damped: what oscillates changes once a minute; off where what comes in is damped already.
     """
 
-    def __init__(self, thresholds: Thresholds) -> None:
+    def __init__(self, thresholds: Thresholds, *, damped: bool = True) -> None:
         self._thresholds = thresholds
+        self._damped = damped
         self._held: Verdict | None = None
         self._away_since: float | None = None
         self._candidate: VerdictName | None = None
@@ -104,7 +109,7 @@ class Hold:
             self._changes.append(now)
             restless = len(self._changes) == RESTLESS and now - self._changes[0] < STEADY_S
             returned = left is not None and now - left < OSCILLATION_S
-            self._oscillates = self._oscillates or returned or restless
+            self._oscillates = self._damped and (self._oscillates or returned or restless)
             self._changed_at = now
         self._left[old] = now
 

@@ -93,7 +93,8 @@ class Judge:
         self._slo = slo
         self._holds: dict[str, Hold] = {}
         self._cores_seen: dict[str, int] = {}
-        self._host = Hold(replace(thresholds, hold_s=0.0, clear_s=0.0))  # the engines' have held already
+        # the engines' have held already, and are damped: it must not lag behind them
+        self._host = Hold(replace(thresholds, hold_s=0.0, clear_s=0.0), damped=False)
 
     def update(self, snapshot: HostSnapshot, history: History) -> Judgement:
         """Judge the newest snapshot; call it once for each."""
