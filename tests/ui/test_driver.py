@@ -141,6 +141,18 @@ def test_no_colour_at_all() -> None:
         wait_for(lambda: any(cell.reverse for row in terminal.cells() for cell in row), 10)
 
 
+def test_no_character_beyond_ascii_even_in_the_palette() -> None:
+    with running("wide", "0", "dark", "ascii") as terminal:
+        terminal.wait_for("HEALTHY")
+        terminal.send("\x10")
+        terminal.wait_for("Search")
+        terminal.send("日")
+        terminal.wait_for(r"\?\?")
+        at_rest(terminal)
+        assert bytes(terminal.raw).isascii()
+        assert "infertop  ???" in terminal.text()
+
+
 def test_a_terminal_of_256_colours() -> None:
     with running("kv_cache", COLORTERM="") as terminal:
         terminal.wait_for("KV CACHE FULL")

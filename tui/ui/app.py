@@ -109,7 +109,9 @@ class MonitorApp(App[str]):
 
     def __init__(self, feed: Feed, config: Config, options: ScreenOptions | None = None) -> None:
         options = options or ScreenOptions()
-        super().__init__(driver_class=driver_class(colourless=options.no_color))
+        super().__init__(
+            driver_class=driver_class(colourless=options.no_color, ascii_only=config.screen.ascii)
+        )
         self.animation_level = "none"
         self._feed = feed
         self._config = config

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from rich.cells import get_character_cell_size
 
+from tui.ui.lines import in_ascii
+
 _TEXT = r"[^\x00-\x1f\x7f-\x9f]+"
 _TOKEN = re.compile(
     # by far the most: a style, a text, a reset
@@ -59,10 +61,12 @@ class Parser:
 
     Args:
         colourless: drop all colours and keep the attributes.
+        ascii_only: one ASCII character in each cell.
     """
 
-    def __init__(self, *, colourless: bool = False) -> None:
+    def __init__(self, *, colourless: bool = False, ascii_only: bool = False) -> None:
         self._colourless = colourless
+        self._ascii_only = ascii_only
         self._looks: dict[tuple[Look, str], Look | None] = {}
         self._texts: dict[tuple[str, Look], list[Cell]] = {}
         self.cursor = (0, 0)
@@ -75,9 +79,10 @@ class Parser:
         if cells is None:
             if len(self._texts) >= _MOST:
                 self._texts.clear()
-            cells = self._texts[key] = (
-                [(character, look) for character in text] if text.isascii() else _clusters(text, look)
-            )
+            cells = [(character, look) for character in text] if text.isascii() else _clusters(text, look)
+            if self._ascii_only:
+                cells = [(in_ascii(character[:1]) or "?", look) for character, look in cells]
+            self._texts[key] = cells
         return cells
 
     def parse(self, data: str) -> Frame | None:

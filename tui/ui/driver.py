@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from textual.drivers.linux_driver import LinuxDriver
 
 from tui.ui.cells import Buffer, Parser, paint
+from tui.ui.lines import in_ascii
 
 if TYPE_CHECKING:
     from textual.geometry import Size
@@ -100,6 +101,8 @@ class CellDriver(LinuxDriver):
 
     colourless = False
     """No colours, whatever the theme says (``NO_COLOR``)."""
+    ascii_only = False
+    """No characters beyond ASCII, whatever Textual's own widgets are made of."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -108,7 +111,7 @@ class CellDriver(LinuxDriver):
         self._file = self._outlet  # type: ignore[assignment]
         self._sent = 0
         self._buffer = Buffer()
-        self._parser = Parser(colourless=self.colourless)
+        self._parser = Parser(colourless=self.colourless, ascii_only=self.ascii_only)
         self._cursor: tuple[int, int] | None = None
         self._behind = False
         self._sync = ""
@@ -146,6 +149,8 @@ class CellDriver(LinuxDriver):
         Args:
             text: without control characters.
         """
+        if self.ascii_only:
+            text = in_ascii(text)
         if text == self._title or os.environ.get("TERM") == "linux":  # the console has none
             return
         keep = "" if self._title else _TITLE_KEEP
@@ -278,14 +283,9 @@ class CellDriver(LinuxDriver):
         super().write(data)
 
 
-class ColourlessDriver(CellDriver):
-    """The same without any colour."""
-
-    colourless = True
-
-
-def driver_class(*, colourless: bool = False) -> type[LinuxDriver] | None:
+def driver_class(*, colourless: bool = False, ascii_only: bool = False) -> type[LinuxDriver] | None:
     """The driver to use; None: Textual's own."""
     if os.environ.get(SWITCH) == "1":
         return None
-    return ColourlessDriver if colourless else CellDriver
+    # Textual makes the driver itself, of a class
+    return type("TerminalDriver", (CellDriver,), {"colourless": colourless, "ascii_only": ascii_only})

@@ -170,17 +170,19 @@ _ASCII = str.maketrans(
         "─": "-", "━": "=", "╸": "=", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "├": "+", "┤": "+",
         "┬": "+", "┴": "+", "┼": "+", "┌": "+", "┐": "+", "└": "+", "┘": "+",
         "▁": "_", "▂": ".", "▃": "-", "▄": "=", "▅": "+", "▆": "*", "▇": "%", "█": "#",
+        "▔": "-", "▏": "|", "▎": "|", "▍": "|", "▌": "|", "▋": "|", "▊": "|", "▉": "#", "▐": "|", "▕": "|",
     }
 )  # fmt: skip
 
 
 def to_ascii(line: Line) -> Line:
     """The same line for a terminal or font without Unicode: every character stays one cell."""
-    return tuple(span if span.text.isascii() else span._replace(text=_to_ascii(span.text)) for span in line)
+    return tuple(span if span.text.isascii() else span._replace(text=in_ascii(span.text)) for span in line)
 
 
 @functools.lru_cache(maxsize=4096)
-def _to_ascii(text: str) -> str:
+def in_ascii(text: str) -> str:
+    """The same text, character by character."""
     return "".join(c if c.isascii() else _dots(c) for c in text.translate(_ASCII))
 
 
