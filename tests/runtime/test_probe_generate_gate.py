@@ -9,9 +9,10 @@ import pytest
 
 from tests.support.clock import ManualClock
 from tests.support.probers import MadeProber, status
-from tui.model.readings import EngineReading
-from tui.model.settings import Config, EngineTarget, ProbeSettings
+from tui.model.readings import EngineReading, GpuSet, HostReading, ProcessTable
+from tui.model.settings import Config, EngineTarget, ProbeSettings, Thresholds
 from tui.model.status import SourceError
+from tui.runtime.clock import SystemClock
 from tui.runtime.monitor import Monitor
 from tui.runtime.sources import Sources
 from tui.runtime.target import WatchedEngine
@@ -30,8 +31,10 @@ class Scrape:
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
+        self.count = 0
 
     async def read(self) -> EngineReading:
+        self.count += 1
         if self.reason is not None:
             raise SourceError(self.reason)
         return EngineReading(URL, engine="vllm", running=0.0, waiting=0.0)
@@ -40,8 +43,22 @@ class Scrape:
         return
 
 
+class Still:
+    """A source that always reads the same."""
+
+    def __init__(self, name: str, reading: object) -> None:
+        self.name, self.doing = name, ""
+        self.reading = reading
+
+    def read(self) -> Any:
+        return self.reading
+
+    def close(self) -> None:
+        return
+
+
 class Watch:
-    def __init__(self) -> None:
+    def __init__(self, *, backoff: bool = True) -> None:
         self.clock = ManualClock()
         self.scrape = Scrape()
         self.health, self.generator = MadeProber(self.clock), MadeProber(self.clock)
@@ -57,7 +74,7 @@ class Watch:
             never,
         )
         self.watched = WatchedEngine(
-            EngineTarget(URL, engine="vllm"), sources, self.clock, lambda: 1.0, self.spawn, backoff=False
+            EngineTarget(URL, engine="vllm"), sources, self.clock, lambda: 1.0, self.spawn, backoff=backoff
         )
         self.watched.probes.generate(on=True)
 
@@ -121,6 +138,41 @@ async def test_one_that_says_it_is_not_ready_is_not(watch: Watch) -> None:
     watch.health.result = status(503)
     await watch.run(60.0)
     assert watch.generator.asked == []
+
+
+async def test_a_one_shot_run_asks_once() -> None:
+    made = Watch(backoff=False)
+    await made.run(90.0)
+    for task in made.tasks:
+        task.cancel()
+    await asyncio.gather(*made.tasks, return_exceptions=True)
+    assert len(made.generator.asked) == 1
+
+
+async def test_a_one_shot_run_reads_on_while_it_awaits_a_token() -> None:
+    generator, reads = MadeProber(), Scrape()
+    generator.result = None
+    sources = Sources(
+        lambda: Still("gpus", GpuSet()),
+        lambda: Still("host", HostReading()),
+        lambda: Still("processes", ProcessTable()),
+        lambda _: reads,
+        lambda *_: MadeProber(),
+        lambda *_: generator,
+        lambda _: True,
+    )
+    config = Config(
+        interval_s=0.1,
+        thresholds=Thresholds(generate_timeout_s=1.0),
+        probes=ProbeSettings(generate=True, generate_period_s=0.1),
+    )
+    monitor = Monitor(config, (EngineTarget(URL, engine="vllm"),), sources, SystemClock(), backoff=False)
+    snapshot, _ = await monitor.sample(2)
+    await monitor.stop()
+    (view,) = snapshot.engines
+    assert [(p.status, p.waiting_s) for p in view.probes if p.kind == "generate"] == [("timeout", None)]
+    assert len(generator.asked) == 1
+    assert reads.count > 4, "judged on what was read before the generation"
 
 
 async def test_read_only_wins_over_the_config() -> None:

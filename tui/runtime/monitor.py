@@ -158,7 +158,7 @@ class Monitor:
 
         A source that cannot keep up is given its deadline and then left out; the others wait for it
         with the samples that they have, so that no verdict depends on a neighbour. While a generation is
-        awaited all of them go on: judged on figures of before it, a busy engine would be taken for a hung one.
+        awaited all go on: judged on figures of before it, a busy engine would be taken for a hung one.
         """
         self._one_shot = True
         self._limit = None if self._generate else samples

@@ -42,6 +42,7 @@ class GenerateWatch:
         clock: time.
         spawn: starts a coroutine that the caller owns and ends.
         may: the engine is in a state in which a generation makes sense.
+        once: no second one: its end is the end of a one-shot run.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class GenerateWatch:
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         may: Callable[[], bool],
+        *,
+        once: bool = False,
     ) -> None:
         self.on = False
         self._target = target
@@ -61,6 +64,7 @@ class GenerateWatch:
         self._clock = clock
         self._spawn = spawn
         self._may = may
+        self._once = once
         self._kind: EngineKind | None = None
         self._runner: ProbeRunner | None = None
         self._spec: ProbeSpec | None = None
@@ -96,7 +100,9 @@ class GenerateWatch:
         self._route = Route(self._make(self._target, kind), self._clock, spec.timeout_s)
         plan = Plan(spec, self._route)
         self._spec = spec
-        self._runner = ProbeRunner(self._target.url, machine, {"liveness": plan}, self._clock, gate=self._may)
+        self._runner = ProbeRunner(
+            self._target.url, machine, {"liveness": plan}, self._clock, gate=self._gate
+        )
         self._task = self._spawn(self._runner.run())
 
     @property
@@ -127,6 +133,10 @@ class GenerateWatch:
                 note=RESTING if resting else reading.note,
             ),
         )
+
+    def _gate(self) -> bool:
+        answered = self._runner is not None and self._runner.settled
+        return self._may() and not (self._once and answered)
 
     def _notice_in_s(self, reading: ProbeReading) -> float | None:
         """Until a liveness probe like this had failed often enough, if nothing is answered any more."""

@@ -48,6 +48,7 @@ class ProbeWatch:
         clock: time.
         spawn: starts a coroutine that the caller owns and ends.
         may_generate: the engine is in a state in which a generation makes sense.
+        once: for a one-shot run, which makes one generation.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class ProbeWatch:
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         may_generate: Callable[[], bool],
+        *,
+        once: bool = False,
     ) -> None:
         self.kind: EngineKind | None = None
         self._target = target
@@ -81,6 +84,7 @@ class ProbeWatch:
             clock,
             spawn,
             may_generate,
+            once=once,
         )
 
     # -------------------------------------------------------------------------------- what is learnt
