@@ -45,7 +45,7 @@ async def test_a_load_that_has_outlived_the_probes_budget_is_a_restart_loop_now(
         found = (await findings(tmp_path, engine.url, 3))["P01"]
     assert found["level"] == "error"
     text = re.fullmatch(
-        r"would be killed at ([0-9:]{8}), restart loop: liveness allows 1\.5 s,"
+        r"would be killed from ([0-9:]{8}) on, restart loop: liveness allows 1\.5 s,"
         r" its load takes ([0-9.]+) s so far",
         found["text"],
     )
@@ -71,13 +71,13 @@ async def test_a_load_that_was_watched_is_remembered_by_the_next_run(tmp_path: P
             patient = await findings(tmp_path, engine.url, 1, failures=100)
         break
     text = re.fullmatch(
-        r"would be killed at [0-9:]{8}, restart loop: liveness allows 1\.5 s, a load takes ([0-9.]+) s",
+        r"would be killed from [0-9:]{8} on, restart loop: liveness allows 1\.5 s, a load takes ([0-9.]+) s",
         first["P01"]["text"],
     )
     assert text is not None, first["P01"]["text"]
     assert load_s < float(text[1]) < load_s + 30.0
     assert later["P01"]["text"] == (
-        f"would be killed 1.5 s after its start, restart loop: liveness allows 1.5 s, a load takes {text[1]} s"
+        f"would be killed from 1.5 s after its start on, restart loop: liveness allows 1.5 s, a load takes {text[1]} s"
     )
     assert "P01" not in patient
     assert stat.S_IMODE((tmp_path / "state/infertop/load-times.json").stat().st_mode) == 0o600

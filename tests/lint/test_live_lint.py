@@ -57,7 +57,7 @@ def test_a_load_of_90_s_under_the_articles_liveness_is_a_restart_loop() -> None:
     finding = found(settings(probes={"liveness": ARTICLE}), loads(90.0))["P01"]
     assert finding.level == "error"
     assert finding.text == (
-        f"would be killed at {clock(50)}, restart loop: liveness allows 50 s, a load takes 90 s"
+        f"would be killed from {clock(50)} on, restart loop: liveness allows 50 s, a load takes 90 s"
     )
     assert finding.arithmetic == "30 + (3-1) * 10 = 50 s < 1.2 * 90 s = 108 s"
     assert "startupProbe" in finding.instead
@@ -67,19 +67,28 @@ def test_a_load_of_90_s_under_the_articles_liveness_is_a_restart_loop() -> None:
     ("seen", "text"),
     [
         (loads(45.0, over=False), None),
-        (loads(75.0, over=False), f"would be killed at {clock(50)}, restart loop: .* takes 75 s so far"),
+        (loads(75.0, over=False), f"would be killed from {clock(50)} on, restart loop: .* takes 75 s so far"),
         (
             loads(10.0, 90.0, over=False),
-            f"would be killed at {clock(50)}, restart loop: .* a load takes 90 s",
+            f"would be killed from {clock(50)} on, restart loop: .* a load takes 90 s",
         ),
         (
             loads(60.0, 90.0, over=False),
-            f"would be killed at {clock(50)}, restart loop: .* a load takes 90 s",
+            f"would be killed from {clock(50)} on, restart loop: .* a load takes 90 s",
         ),
         (loads(20.0), None),
-        (loads(20.0, 90.0), "would be killed 50 s after its start, restart loop: .* a load takes 90 s"),
-        (Seen(Figures(load_s=90.0)), "would be killed 50 s after its start, restart loop: .* takes 90 s"),
-        (loads(45.0), "can be killed 50 s after its start, near a restart loop: .* a load takes 45 s"),
+        (
+            loads(20.0, 90.0),
+            "would be killed from 50 s after its start on, restart loop: .* a load takes 90 s",
+        ),
+        (
+            Seen(Figures(load_s=90.0)),
+            "would be killed from 50 s after its start on, restart loop: .* takes 90 s",
+        ),
+        (
+            loads(45.0),
+            "can be killed from 50 s after its start on, near a restart loop: .* a load takes 45 s",
+        ),
         (Seen(), None),
     ],
 )

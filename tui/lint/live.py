@@ -214,15 +214,18 @@ def _too_slow(case: Case, kind: str, path: str, *, early: bool) -> str:
 
 
 def _killed(case: Case, seen: Seen) -> str:
-    """P01 and P02: what the kubelet would do to the load, or would have done."""
+    """P01 and P02: what the kubelet would do to the load, or would have done, at the earliest.
+
+    Its probes may be up to a period later: the pane, which has made them, tells the instant.
+    """
     guard = case.container.probes.get("startup") or case.container.probes["liveness"]
     budget, longest, load = load_budget(guard.spec), case.figures.load_s or 0.0, seen.load
     if budget >= longest:
-        text = f"can be killed {s(budget)} after its start, near a restart loop"
+        text = f"can be killed from {s(budget)} after its start on, near a restart loop"
     elif load is None or (load.over and load.took_s < longest):
-        text = f"would be killed {s(budget)} after its start, restart loop"
+        text = f"would be killed from {s(budget)} after its start on, restart loop"
     else:
-        text = f"would be killed at {_clock(load.started_at + budget)}, restart loop"
+        text = f"would be killed from {_clock(load.started_at + budget)} on, restart loop"
     lasts = load is not None and not load.over and load.took_s >= longest
     takes = f"its load takes {s(longest)} so far" if lasts else f"a load takes {s(longest)}"
     return f"{text}: {guard.kind} allows {s(budget)}, {takes}"
