@@ -74,6 +74,14 @@ def test_figures_stand_beside_their_limits_with_their_last_minutes() -> None:
     assert len(limits) == 1
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_figures_and_limits_are_whole_at_any_width(width: int) -> None:
+    text = whole(explained(scenes.sick_view()), width)
+    assert rows(text, r"kv_usage +1 +>= 0.9 ")
+    assert rows(text, r"waiting +37 +> 0 ")
+    assert not rows(text, r"(>=|<=|<|>) *[0-9.k]*…")
+
+
 def test_it_says_what_would_turn_a_rule_around() -> None:
     text = whole(explained(scenes.sick_view()))
     assert rows(
@@ -86,6 +94,12 @@ def test_it_says_what_cannot_be_known_here_and_what_would_bring_it() -> None:
     assert rows(
         whole(explained(scenes.sick_view())), "http_503_ratio +the status label is grouped → admission_"
     )
+
+
+def test_it_says_where_the_newest_picture_is_another() -> None:
+    held = replace(scenes.calm_view(), judgement=scenes.SICK)
+    assert rows(whole(explained(held)), "every rule +on the newest picture, which says healthy")
+    assert rows(whole(explained(scenes.sick_view())), "every rule +on the newest picture +│")
 
 
 def test_a_calm_verdict_is_not_marked_as_an_alarm() -> None:

@@ -113,7 +113,10 @@ def _sure(view: View, verdict: Verdict) -> str:
 
 
 def _explained(view: View, verdict: Verdict, explanation: Explanation, size: int) -> list[Line]:
-    lines: list[Line] = [(), (Span("every rule", "label"), Span("  on the newest picture", "muted"))]
+    newest = "  on the newest picture"
+    if explanation.verdict != verdict.verdict:
+        newest += f", which says {SHORT_VERDICTS[explanation.verdict]}"
+    lines: list[Line] = [(), (Span("every rule", "label"), Span(newest, "muted"))]
     lines += answers(view, explanation, size)
     if explanation.lacking:
         lines += [(), (Span("what cannot be known here, and what would bring it", "label"),)]
