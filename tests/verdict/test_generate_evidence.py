@@ -52,7 +52,35 @@ def generate(
     ],
 )
 def test_an_idle_engine_that_answers_no_generation_hangs(found: ProbeReading, verdict: str) -> None:
-    assert judged(made.view(made.nothing_to_do()), found) == verdict
+    still = made.nothing_to_do(since_last_step_s=40.0)
+    assert judged(made.view(still), found) == verdict
+
+
+@pytest.mark.parametrize(
+    ("since_last_step_s", "age_s", "verdict"),
+    [
+        (12.0, 0.1, "unknown"),  # others' work kept it waiting, and ended
+        (12.0, 20.0, "unknown"),
+        (0.3, 20.0, "unknown"),  # it has gone on since
+        (29.5, 0.1, "engine_hung"),  # that step was of before the question, seen a scrape late
+        (40.0, 0.1, "engine_hung"),
+        (None, 0.1, "engine_hung"),  # nothing tells of steps
+    ],
+)
+def test_a_step_during_the_wait_is_a_queue_and_no_hang(
+    since_last_step_s: float | None, age_s: float, verdict: str
+) -> None:
+    found = made.view(made.nothing_to_do(since_last_step_s=since_last_step_s))
+    assert judged(found, generate("timeout", 30.0, age_s)) == verdict
+
+
+def test_a_status_route_that_waited_while_steps_were_made_shows_no_hang() -> None:
+    slow = dataclasses.replace(made.probe("liveness", 503, latency_s=20.0), age_s=0.1)
+    for since_last_step_s, hangs in ((5.0, False), (40.0, True)):
+        still = made.nothing_to_do(engine="sglang", since_last_step_s=since_last_step_s)
+        view = dataclasses.replace(made.view(still), probes=(slow, made.probe("readiness", 200)))
+        found = judge_all(made.snapshot(view, gpus=QUIET_GPU), History(), Thresholds(), Slo()).verdicts[1]
+        assert (found.verdict == "engine_hung") == hangs
 
 
 def test_one_that_makes_tokens_is_busy_however_long_ours_waits() -> None:

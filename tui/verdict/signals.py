@@ -35,6 +35,8 @@ BUSY_POLLERS = MODEL_ROLES
 """Threads of these spin at 100 % of a core when all is well."""
 SLOW_5XX_S = 10.0
 """SGLang's /health waits 20 s for the scheduler before it says 503: that is a hang, not a refusal."""
+STEP_SEEN_S = 1.0
+"""How late a scrape may see a step."""
 
 
 def answer(probe: ProbeReading | None) -> Answer | None:
@@ -110,6 +112,15 @@ class Signals:
     def slow_5xx(self) -> bool:
         """A status route said 5xx only after waiting for the engine."""
         return any(slow_5xx(probe) for probe in self.picture.probes.values())
+
+    def stepped_during(self, probe: ProbeReading) -> bool:
+        """A step was made while the probe waited, or after: what kept it waiting was others' work.
+
+        False where there is no heartbeat. A scrape sees a step up to its interval late.
+        """
+        ago = self.engine.since_last_step_s if self.engine is not None else None
+        asked_s = (probe.age_s or 0.0) + (probe.latency_s or 0.0)
+        return ago is not None and ago + STEP_SEEN_S < asked_s
 
     # -------------------------------------------------------------------------------- load
 

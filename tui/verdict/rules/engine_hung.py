@@ -9,7 +9,7 @@ from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import CONTEXT_MIB, host_quiet, start_evidence, start_signs
 from tui.verdict.rules.gpu_fault import NO_DEVICE
-from tui.verdict.signals import MODEL_ROLES, SLOW_5XX_S
+from tui.verdict.signals import MODEL_ROLES, SLOW_5XX_S, slow_5xx
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
@@ -40,8 +40,7 @@ def engine_hung(s: Signals) -> Outcome:
         return quiet(ev.phase(s), *start_evidence(s))  # a first request may wait for compilers
     if s.engine is None or (picture.phase == "loading" and not s.work):
         return _silent(s)
-    waited = s.generate_s is None or s.generate_s >= limits.generate_timeout_s
-    unanswered = (s.generate == "timeout" and waited) or s.generate == "5xx" or s.slow_5xx()
+    unanswered = _unanswered(s)
     stalled = s.stalled_s is not None and s.stalled_s >= s.stall_limit_s and s.work is True
     if picture.live:
         stalled = stalled and s.stalled_scrapes >= limits.stalled_scrapes
@@ -66,6 +65,19 @@ def engine_hung(s: Signals) -> Outcome:
         ev.mem_ctrl(s) if s.gpu_spinning() else None,
         missing=() if stalled else ("step heartbeat",),
     )
+
+
+def _unanswered(s: Signals) -> bool:
+    """A probe waited for the engine in vain, and no step was made meanwhile: those of others keep it busy."""
+    for kind, probe in s.picture.probes.items():
+        if kind == "generate":
+            long = s.generate_s is None or s.generate_s >= s.thresholds.generate_timeout_s
+            waited = (s.generate == "timeout" and long) or s.generate == "5xx"
+        else:
+            waited = slow_5xx(probe)
+        if waited and not s.stepped_during(probe):
+            return True
+    return False
 
 
 def _first_steps(s: Signals) -> bool:
