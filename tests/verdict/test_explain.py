@@ -25,6 +25,7 @@ from tui.verdict.signals import Signals
 if TYPE_CHECKING:
     from tui.model.explanations import Explanation, RuleAnswer
     from tui.model.snapshot import EngineView, HostSnapshot
+    from tui.verdict.outcome import Outcome
     from tui.verdict.picture import Picture
 
 LIMITS, SLO = Thresholds(), Slo()
@@ -111,6 +112,21 @@ def test_figures_name_inputs_that_rules_declare() -> None:
     declared = {name for rule in RULES for name in rule.inputs}
     for figure in FIGURES:
         assert figure.inputs & declared, figure.signal
+
+
+def test_a_rule_that_fails_on_figures_nobody_has_seen_takes_nothing_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def picky(s: Signals) -> Outcome:
+        if s.kv is not None and s.kv < 0.9:
+            raise ZeroDivisionError
+        return RULE["kv_cache"].judge(s)
+
+    rules = tuple(replace(rule, judge=picky) if rule.id == "kv_cache" else rule for rule in RULES)
+    monkeypatch.setattr("tui.verdict.explain.RULES", rules)
+    found = explained(made.view(made.full_cache()))
+    assert answer(found, "kv_cache").changes == ()
+    assert answer(found, "compute").changes
 
 
 # ---------------------------------------------------------------------------------------- what is not known
