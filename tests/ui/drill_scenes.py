@@ -87,6 +87,7 @@ def report() -> dict[str, Any]:
         "phases": [],
         "outcomes": {"refused": 9},
         "detect_s": 28.9,
+        "detect_span_s": [20.0, 31.0],
         "exit": {"code": 0, "signal": None, "after_s": 30.85},
         "leftovers": [{"pid": 4720, "name": "VLLM::EngineCore", "gpu_mem_mib": 70000}],
         "clients_closed": True,

@@ -35,7 +35,7 @@ from tui.ui.pane_screen import PaneScreen
 from tui.ui.words import title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
     from pathlib import Path
 
     from rich.style import Style
@@ -156,7 +156,7 @@ class MonitorApp(App[str]):
             self.main.notice(self._faults[0])
         # owned by the app, in a group of its own: no other worker's start may cancel it
         self.run_worker(self._feed.start(), name="feed", group="feed", exit_on_error=False)
-        self.run_worker(self._drills.attend(), name="tests", group="tests", exit_on_error=False)
+        self._begin(self._drills.attend, "tests")
         self.set_interval(1.0, self._catch_up)
 
     async def on_unmount(self) -> None:
@@ -201,7 +201,11 @@ class MonitorApp(App[str]):
 
     def action_drill(self, test: TestKind) -> None:
         """The test that runs or has just ended; else the dialog for a new one."""
-        self.run_worker(self._drills.ask(test), group="ask", exclusive=True, exit_on_error=False)
+        self._begin(partial(self._drills.ask, test), "ask")
+
+    def _begin(self, work: Callable[[], Coroutine[object, object, None]], group: str) -> None:
+        """Not with the coroutine itself: at the very end none is begun any more, and it would say so."""
+        self.run_worker(work, name=group, group=group, exclusive=True, exit_on_error=False)
 
     def page_parts(self) -> tuple[Feed, Config, Mapping[Role, Style], Trends]:
         """What every page over the monitor is made of."""

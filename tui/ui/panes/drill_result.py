@@ -17,7 +17,7 @@ from tui.ui.panes.drill_parts import (
     timeline,
     wording,
 )
-from tui.ui.panes.drill_run import SIDE_BY_SIDE, named, target
+from tui.ui.panes.drill_run import AT_ONCE, SIDE_BY_SIDE, named, target
 from tui.ui.sheet import SheetKey
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class ResultSheet:
             yield "why", "warn", [f"the test's process has ended without a report; it said: {picture.lost}"]
         yield "why", "value", [str(reason) for reason in done.get("reasons") or ()]
         if report:
-            yield "figures", "text", list(_figures(report))
+            at_once = picture.plan is not None and picture.plan.stop.way in AT_ONCE
+            yield "figures", "text", list(_figures(report, at_once=at_once))
         for finding in report.get("findings") or ():
             yield f"{finding.get('id')}", "warn", [str(finding.get("text"))]
             yield "set", "value", [str(finding["instead"])] if finding.get("instead") else []
@@ -95,17 +96,20 @@ class ResultSheet:
         return [*lines, *_listed("Markdown", str(Path(path).with_suffix(".md")), "text", size)]
 
 
-def _figures(report: dict[str, Any]) -> Iterator[str]:
+def _figures(report: dict[str, Any], *, at_once: bool) -> Iterator[str]:
     ended = report.get("exit") or {}
     how = next((f", {key} {ended[key]}" for key in ("code", "signal") if ended.get(key) is not None), "")
     if isinstance(ended.get("after_s"), (int, float)):
-        yield f"exit after {ended['after_s']:.2f} s of {figure(report.get('grace_s'))} s{how}"
+        limit = "" if at_once else f" of {figure(report.get('grace_s'))} s"
+        yield f"exit after {ended['after_s']:.2f} s{limit}{how}"
     else:
-        yield f"it did not exit; grace period {figure(report.get('grace_s'))} s"
-    if report.get("test") == "restart":
-        yield f"no service for {figure(report.get('downtime_s'), 1)} s"
+        yield "it did not exit" if at_once else f"it did not exit within {figure(report.get('grace_s'))} s"
+    if isinstance(report.get("downtime_s"), (int, float)):
+        yield f"no service for {report['downtime_s']:.1f} s"
+    elif report.get("test") == "restart":
+        yield "it did not serve again"
     if isinstance(report.get("detect_s"), (int, float)):
-        yield f"the readiness probe notices after {report['detect_s']:.1f} s"
+        yield f"the readiness probe notices after {report['detect_s']:.1f} s{_by_settings(report)}"
     left_over = report.get("leftovers")
     if left_over:
         yield f"{len(left_over)} of its processes were left over"
@@ -116,16 +120,25 @@ def _figures(report: dict[str, Any]) -> Iterator[str]:
         yield "new requests: " + ", ".join(f"{n} x {word}" for word, n in counts.items())
 
 
+def _by_settings(report: dict[str, Any]) -> str:
+    span = report.get("detect_span_s")
+    return f", by its settings {figure(span[0])} to {figure(span[1])} s" if span else ""
+
+
 def _tables(report: dict[str, Any], size: int) -> list[Line]:
     mine = requests((r for r in report.get("requests") or () if r.get("kind") == "in_flight"), size)
-    wide = size >= SIDE_BY_SIDE
+    wide = bool(mine) and size >= SIDE_BY_SIDE
     events = [(e.get("t_s"), e.get("event"), e.get("detail")) for e in report.get("events") or ()]
     told: list[Line] = [(Span("timeline", "label"), Span("  after the action", "muted"))]
     told += timeline(events, size - REQUESTS_WIDTH - 4 if wide else size)
     for phase in report.get("phases") or ():
         span = f"{seconds_at(phase.get('start_s'))} to {seconds_at(phase.get('end_s'))}"
         told.append((Span("phase".rjust(10), "label"), Span(f"  {wording(phase.get('name'))}  {span}")))
-    return [(), *beside(mine, told, REQUESTS_WIDTH + 4)] if wide else [(), *mine, (), *told]
+    return [(), *beside(mine, told, REQUESTS_WIDTH + 4)] if wide else [*_apart(mine), *_apart(told)]
+
+
+def _apart(block: list[Line]) -> list[Line]:
+    return [(), *block] if block else []
 
 
 def _before(report: dict[str, Any], size: int) -> list[Line]:

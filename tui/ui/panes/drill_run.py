@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SIDE_BY_SIDE = 104
 """From here on requests and timeline stand next to each other."""
-_AT_ONCE = ("kill_api_server", "kill_tree")
+AT_ONCE = ("kill_api_server", "kill_tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,14 @@ class RunSheet:
         """The requests, and what happened when."""
         picture = self.picture
         events = sorted(picture.events, key=lambda event: (event.t_s is not None, event.t_s or 0.0))
-        room = size - REQUESTS_WIDTH - 4 if size >= SIDE_BY_SIDE else size
+        mine = requests(self._in_flight(), size)
+        wide = bool(mine) and size >= SIDE_BY_SIDE
+        room = size - REQUESTS_WIDTH - 4 if wide else size
         told: list[Line] = [(Span("timeline", "label"), Span("  after the action", "muted"))]
         told += timeline(events, room) or [(Span("nothing yet", "muted"),)]
         for note in picture.notes:
             told += [(Span("! " if i == 0 else "  ", "warn"), Span(part)) for i, part in _parts(note, room)]
-        mine = requests(self._in_flight(), size)
-        if size >= SIDE_BY_SIDE:
+        if wide:
             return beside(mine, told, REQUESTS_WIDTH + 4)
         return [*mine, *([()] if mine else []), *told]
 
@@ -96,7 +97,7 @@ class RunSheet:
             if back is not None:
                 return (Span(f"it serves again, {back:.1f} s after the action", "calm"),)
             return _bar("way back", now, plan.restart_deadline_s, size)
-        if plan.stop.way in _AT_ONCE:
+        if plan.stop.way in AT_ONCE:
             return (Span("no grace period: SIGKILL ends it at once", "muted"),)
         if gone is not None:
             role = "calm" if gone <= plan.grace_s else "hot"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
@@ -15,6 +16,7 @@ from tui.actions.stops import Wish
 from tui.ui import drill_desk as desk
 from tui.ui.lines import narrow
 from tui.ui.panes.drill_plan import PlanSheet
+from tui.ui.panes.drill_run import AT_ONCE
 from tui.ui.screens.page import DrillPage
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ _MODES: Final[tuple[tuple[RestartMode, str], ...]] = (
     ("graceful", "SIGTERM, then a start"),
     ("supervisor", "systemctl restart"),
 )
-_AT_ONCE = ("kill_api_server", "kill_tree")
 _LONGEST_NAME = 200
 
 
@@ -124,7 +125,7 @@ class DrillDialog(DrillPage):
         plan = self._prepared.plan
         return replace(
             plan,
-            kill_after_grace="kill" in self._ticked and plan.stop.way not in _AT_ONCE,
+            kill_after_grace="kill" in self._ticked and plan.stop.way not in AT_ONCE,
             with_traffic=plan.with_traffic or "traffic" in self._ticked,
         )
 
@@ -132,14 +133,14 @@ class DrillDialog(DrillPage):
         self._let_go()
         self._refused, self._said, self._typed = (), "", ""
         self._busy = f"looking at {self._targets[self._at][1]}…"
-        self._work(self._prepare())
+        self._work(self._prepare)
 
     def _let_go(self) -> None:
         if self._prepared is not None:
             self._prepared.held.close()
             self._prepared = None
 
-    def _work(self, work: Coroutine[object, object, None]) -> None:
+    def _work(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
         """One thing at a time: what was under way is given up."""
         self.run_worker(work, group="drill", exclusive=True, exit_on_error=False)
         self.paint()
@@ -207,7 +208,7 @@ class DrillDialog(DrillPage):
         if self._test == "restart":
             found.append("mode")
         if plan is not None:
-            found += [] if plan.stop.way in _AT_ONCE else ["kill"]
+            found += [] if plan.stop.way in AT_ONCE else ["kill"]
             found += ["traffic"] if not plan.with_traffic or "traffic" in self._ticked else []
             found += [] if self._refused else ["type"]
         found.append("cancel")
@@ -271,7 +272,7 @@ class DrillDialog(DrillPage):
             self.action_turn(1)
         elif self._control in ("kill", "traffic"):
             self._ticked ^= {self._control}
-            self._work(self._check())
+            self._work(self._check)
         elif control != "type":
             self._confirm()
         else:
@@ -293,4 +294,4 @@ class DrillDialog(DrillPage):
             return
         self._starting = True
         self._busy = "starting the test…"
-        self._work(self._start(plan, self._prepared, self._typed))
+        self._work(partial(self._start, plan, self._prepared, self._typed))

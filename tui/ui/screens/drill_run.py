@@ -14,7 +14,7 @@ from tui.ui.panes.drill_run import RunSheet
 from tui.ui.screens.page import DrillPage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from rich.style import Style
     from textual import events
@@ -81,7 +81,8 @@ class DrillRun(DrillPage):
             self._said = "not cancelled: --read-only acts on nothing"
         elif self._asking:
             self._asking = False
-            self.run_worker(self._cancel(), group="cancel", exclusive=True)
+            cancel: Callable[[], Coroutine[object, object, None]] = self._cancel
+            self.run_worker(cancel, group="cancel", exclusive=True)
         else:
             self._asking = True
         self.paint()
