@@ -78,7 +78,9 @@ def check_traffic(running: float | None, waiting: float | None, *, with_traffic:
 def check_starts_again(plan: Plan) -> None:
     """A restart test without anybody who restarts would only be an outage."""
     if plan.test == "restart" and plan.start.by == "nobody":
-        raise RefusedError(f"it would stay down ({plan.start.text}): give --start-command")
+        raise RefusedError(
+            f"it would stay down ({plan.start.text}): give --start-command, or start_command in [actions]"
+        )
 
 
 def check_confirmed(plan: Plan, typed: str) -> None:

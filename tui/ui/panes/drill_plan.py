@@ -21,9 +21,13 @@ WIDE = 56
 """From here on labels have a column of their own."""
 _LONGEST = 4000
 """The pids of a large engine are one line of the plan."""
+# with the options that refusals and plans speak of
 _BOXES: dict[str, tuple[str, str]] = {
-    "kill": ("SIGKILL to what has not ended when the grace period ends", "SIGKILL after the grace period"),
-    "traffic": ("go on although requests of others are in flight", "go on with others in flight"),
+    "kill": (
+        "SIGKILL to what has not ended after the grace period (--kill-after-grace)",
+        "SIGKILL after grace",
+    ),
+    "traffic": ("go on with requests of others in flight (--with-traffic)", "go on with others in flight"),
 }
 
 
