@@ -1,6 +1,7 @@
 """Prometheus text to numbers: only the wanted families are built, and one bad line spoils nothing else.
 
-It runs each second on up to 100 KB a target, so a series is parsed once: the text of its name and labels
+It runs each second on up to 100 KB a target, so a line that stood in the scrape before is not read again
+(three quarters of the time of a busy engine's), and a series is parsed once: the text of its name and labels
 stays the same from scrape to scrape and is looked up after that.
 """
 
@@ -12,6 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    _Line = tuple["Series", float] | bool | None
+    """What a line is: a wanted sample; True: another one; False: not readable; None: a comment or nothing."""
 
 MAX_SERIES = 10_000
 """Series of one scrape; more is a label explosion, not an engine (30 ranks of vLLM have as many)."""
@@ -76,6 +80,7 @@ class Parser:
         self._names: dict[str, bool] = {}  # as written -> whether it is wanted
         self._series: dict[str, Series] = {}  # name and labels as written -> the series
         self._interned: dict[tuple[str, frozenset[tuple[str, str]]], Series] = {}
+        self._lines: dict[str, _Line] = {}  # of the scrape before, as written
 
     def parse(self, text: str) -> Exposition:
         """Read one scrape; never raises.
@@ -86,37 +91,47 @@ class Parser:
         accepted = rejected = 0
         lines = text.split("\n", MAX_LINES)
         last = lines.pop()
-        names, known_series = self._names, self._series
+        before = self._lines
+        now: dict[str, _Line] = {}
         for line in lines:
-            if not line or line[0] == "#":
-                continue
             if accepted > MAX_SERIES:
                 break
-            brace = line.find("{")
-            name = line[:brace] if brace > 0 else line.partition(" ")[0]
-            wanted = names.get(name)
-            if wanted:
-                end = line.rfind("}") + 1 if brace > 0 else len(name)
-                series = known_series.get(line[:end])
-                value = None if series is None else _number(line[end:])
-                if series is not None and value is not None:
-                    values[series] = value
-                    accepted += 1
-                    continue
-            elif wanted is False:
-                accepted += 1
+            found = before[line] if line in before else self._read(line)
+            now[line] = found
+            if found is None:
                 continue
-            readable = self._read(line, values)
-            accepted += readable is True
-            rejected += readable is False
+            if found is False:
+                rejected += 1
+                continue
+            accepted += 1
+            if found is not True:
+                values[found[0]] = found[1]
         rejected += not _is_blank(last)
-        if len(known_series) > _MAX_CACHED_SERIES:  # labels that change all the time
-            known_series.clear()
+        self._lines = now
+        if len(self._series) > _MAX_CACHED_SERIES:  # labels that change all the time
+            self._series.clear()
             self._interned = {key: one for key, one in self._interned.items() if one in values}
         return Exposition(values, accepted, rejected, accepted > MAX_SERIES or "\n" in last)
 
-    def _read(self, line: str, values: dict[Series, float]) -> bool | None:
-        """The long way, for what is new or odd: None is a comment or nothing."""
+    def _read(self, line: str) -> _Line:
+        """What a line is that the scrape before did not have."""
+        if not line or line[0] == "#":
+            return None
+        brace = line.find("{")
+        name = line[:brace] if brace > 0 else line.partition(" ")[0]
+        wanted = self._names.get(name)
+        if wanted is False:
+            return True
+        if wanted:
+            end = line.rfind("}") + 1 if brace > 0 else len(name)
+            series = self._series.get(line[:end])
+            value = None if series is None else _number(line[end:])
+            if series is not None and value is not None:
+                return series, value
+        return self._read_odd(line)
+
+    def _read_odd(self, line: str) -> _Line:
+        """The long way, for what is new or odd."""
         if _is_blank(line):
             return None
         match = _NAME.match(line)
@@ -134,8 +149,7 @@ class Parser:
         value = _value(line[end:])
         if labels is None or value is None:
             return False
-        values[self._intern(canonical(match[1]), labels, line[:end])] = value
-        return True
+        return self._intern(canonical(match[1]), labels, line[:end]), value
 
     def _intern(self, name: str, labels: dict[str, str], written: str) -> Series:
         series = self._interned.setdefault((name, frozenset(labels.items())), Series(name, labels))

@@ -13,7 +13,7 @@ from tui.model.text import clean
 from tui.sources.engines.samples import select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from tui.exposition.parse import Series
     from tui.sources.engines.samples import Sample, Samples
@@ -71,12 +71,14 @@ class Windows:
             samples: by canonical sample name.
             started: when the engine says it started.
         """
-        restarted = self._has_restarted(samples, started)
+        moved = self._moved(samples)
+        restarted = self._has_restarted(samples, moved, started)
         self.restarts += restarted
         if restarted or len(self._last) > _MAX_FOLLOWED:
             self._forget()
+            moved = self._moved(samples)
         self._started = started
-        grown = self._growth(samples)
+        grown = self._growth(samples, moved)
         present: set[str] = set()
         for name, source in self._table.counters.items():
             if (found := select(samples, source)) is not None:
@@ -86,7 +88,10 @@ class Windows:
             base = next((one for one in source.samples if f"{one}_bucket" in samples), None)
             if base is not None:
                 present.add(name)
-                self._observe(name, source, base, samples, grown)
+                self._add_up(name, source, base, samples, grown)
+                if f"{base}_bucket" in moved or self._base_of.get(name) != base:
+                    self._base_of[name] = base
+                    self._observe(name, source, samples[f"{base}_bucket"], grown)
         words = {name: self._words_of(name, pairs, samples, grown) for name, pairs in self._by_word.items()}
         self._steps.append(
             _Step(at, frozenset(present), dict(self._counters), words, dict(self._buckets), dict(self._sums))
@@ -144,27 +149,38 @@ class Windows:
             self._bases[window_s] = inside if inside.at < newest else None
         return self._bases[window_s]
 
-    def _has_restarted(self, samples: Samples, started: float | None) -> bool:
-        if started is not None and self._started is not None and abs(started - self._started) > _RESTART_S:
-            return True
-        return any(
-            value < self._last.get(series, value)
-            for name in self._monotonic
-            for series, value in samples.get(name, ())
-            if value > -math.inf
+    def _moved(self, samples: Samples) -> frozenset[str]:
+        """The followed families that are not as they last were: the others cost nothing more."""
+        found = self._found
+        return frozenset(
+            [name for name in self._followed if name in samples and samples[name] != found.get(name)]
         )
 
-    def _growth(self, samples: Samples) -> dict[Series, float]:
+    def _has_restarted(self, samples: Samples, moved: Collection[str], started: float | None) -> bool:
+        if started is not None and self._started is not None and abs(started - self._started) > _RESTART_S:
+            return True
+        last = self._last
+        for name in self._monotonic:
+            if name in moved:
+                for series, value in samples[name]:
+                    if -math.inf < value < last.get(series, value):
+                        return True
+        return False
+
+    def _growth(self, samples: Samples, moved: Collection[str]) -> dict[Series, float]:
+        """What each series of the families that moved has grown by."""
         grown: dict[Series, float] = {}
         seen = frozenset(self._families)
         for name in self._followed:
-            if name not in samples:
+            if name not in moved:
                 continue
             began = name in seen or (bool(seen) and self._others.get(name, frozenset()).isdisjoint(seen))
             self._families.add(name)
+            self._found[name] = samples[name]
             for series, value in samples[name]:
                 if math.isfinite(value):
-                    grown[series] = max(0.0, value - self._last.get(series, 0.0 if began else value))
+                    before = self._last.get(series, 0.0 if began else value)
+                    grown[series] = value - before if value > before else 0.0
                     self._last[series] = value
         return grown
 
@@ -186,21 +202,23 @@ class Windows:
         more = sum(grown.get(series, 0.0) for series, _ in found)
         self._counters[name] = self._counters.get(name, 0.0) + more * source.scale
 
-    def _observe(
+    def _add_up(
         self, name: str, source: Source, base: str, samples: Samples, grown: Mapping[Series, float]
     ) -> None:
-        totals = self._totals.setdefault(name, {})
-        series_of: Counter[float] = Counter()
-        for series, _ in samples[f"{base}_bucket"]:
-            bound = _upper_bound(series.labels.get("le", ""))
-            if bound is not None and series in grown:
-                bound *= source.scale
-                totals[bound] = totals.get(bound, 0.0) + grown[series]
-                series_of[bound] += 1
         sums = samples.get(f"{base}_sum", ())
         if sums:
             more = sum(grown.get(series, 0.0) for series, _ in sums)
             self._sums[name] = self._sums.get(name, 0.0) + more * source.scale
+
+    def _observe(self, name: str, source: Source, found: list[Sample], grown: Mapping[Series, float]) -> None:
+        totals = self._totals.setdefault(name, {})
+        series_of: Counter[float] = Counter()
+        for series, value in found:
+            bound = _upper_bound(series.labels.get("le", ""))
+            if bound is not None and math.isfinite(value):
+                bound *= source.scale
+                totals[bound] = totals.get(bound, 0.0) + grown.get(series, 0.0)
+                series_of[bound] += 1
         # ranks with other bounds have only some in common, and only at those the counts are exact
         self._buckets[name] = {
             bound: total for bound, total in totals.items() if series_of[bound] == series_of[math.inf]
@@ -210,12 +228,14 @@ class Windows:
         self._steps: deque[_Step] = deque()
         self._bases: dict[float, _Step | None] = {}
         self._last: dict[Series, float] = {}
+        self._found: dict[str, list[Sample]] = {}
         self._families: set[str] = set()
         self._counters: dict[str, float] = {}
         self._words: dict[str, dict[str, float]] = {}
         self._totals: dict[str, dict[float, float]] = {}
         self._buckets: dict[str, dict[float, float]] = {}
         self._sums: dict[str, float] = {}
+        self._base_of: dict[str, str] = {}
 
 
 def _other_names(counters: Iterable[Source], histograms: Iterable[Source]) -> dict[str, frozenset[str]]:
