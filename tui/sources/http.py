@@ -46,6 +46,7 @@ MAX_BODY = 20_000_000
 KEEP_ALIVE_S = 4.0
 """Less than the 5 s after which uvicorn closes an idle connection, so that we never write into its close."""
 CLOSE_S = 0.9
+_MOST_PARTS = 64
 _BEHIND_HTTPX = ("httpcore", "h11", "httpcore._backends.anyio", "anyio._backends._asyncio")
 """What httpx itself imports at its first request, on the loop then: 0.1 s of CPU."""
 
@@ -112,6 +113,8 @@ class HttpTarget:
         self._context: ssl.SSLContext | bool = False  # for http; the default would load every authority
         self._transports: dict[str, httpx.AsyncHTTPTransport] = {}
         """By the address of the proxy; without one there is but one."""
+        self._parts: dict[tuple[str, str, bool], tuple[httpx.URL, httpx.Headers]] = {}
+        """Address and headers of requests, by where they go and whether they ask or send."""
         self._opened = False
         self._received: int | None = None
 
@@ -281,20 +284,35 @@ class HttpTarget:
     ) -> httpx.Request:
         import httpx
 
-        # compressing costs the engine's own event loop more than loopback ever will
-        near = self._proxy is None and ipaddress.ip_address(address).is_loopback
-        encoding = b"identity" if near else b"gzip"
-        host = address if self._proxy is None else self._host
-        json_type = [] if content is None else [(b"content-type", b"application/json")]
+        # made for each request they are 0.2 of its 1.4 ms of CPU
+        key = (address, path, content is None)
+        if key not in self._parts:
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts.clear()
+            self._parts[key] = self._parts_of(address, path, content is not None)
+        url, headers = self._parts[key]
         return httpx.Request(
             "GET" if content is None else "POST",
-            httpx.URL(scheme=self._scheme, host=host, port=self._port, raw_path=(self._base + path).encode()),
-            headers=[*self._headers, *json_type, (b"accept-encoding", encoding)],
+            url,
+            headers=headers,
             content=content,
             extensions={
                 "sni_hostname": self._resolver.host.partition("%")[0],
                 "timeout": {"connect": connect_s},
             },
+        )
+
+    def _parts_of(self, address: str, path: str, json_sent: bool) -> tuple[httpx.URL, httpx.Headers]:
+        import httpx
+
+        # compressing costs the engine's own event loop more than loopback ever will
+        near = self._proxy is None and ipaddress.ip_address(address).is_loopback
+        encoding = b"identity" if near else b"gzip"
+        host = address if self._proxy is None else self._host
+        json_type = [(b"content-type", b"application/json")] if json_sent else []
+        return (
+            httpx.URL(scheme=self._scheme, host=host, port=self._port, raw_path=(self._base + path).encode()),
+            httpx.Headers([*self._headers, *json_type, (b"accept-encoding", encoding)]),
         )
 
     async def _read(self, response: httpx.Response, max_bytes: int, cut: bool) -> bytes:
