@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,6 +229,12 @@ async def test_a_plan_that_comes_too_late_is_let_go() -> None:
         app, before = app_for(engine.url), held()
         async with app.run_test(size=(160, 45)) as pilot:
             await pilot.press("d")
-            await until(lambda: held() > before, 20)  # made, and not yet handed over
+            await until(lambda: planning(engine.url), 10)
             await pilot.press("escape")
-            await until(lambda: app.screen is app.main and held() == before, 5)
+            await until(lambda: app.screen is app.main, 5)
+            await until(lambda: not planning(engine.url), 20)
+            await until(lambda: held() == before, 5)
+
+
+def planning(url: str) -> bool:
+    return any(thread.name == f"plan of {url}" for thread in threading.enumerate())
