@@ -125,7 +125,8 @@ def test_a_rule_that_fails_on_figures_nobody_has_seen_takes_nothing_with_it(
     rules = tuple(replace(rule, judge=picky) if rule.id == "kv_cache" else rule for rule in RULES)
     monkeypatch.setattr("tui.verdict.explain.RULES", rules)
     found = explained(made.view(made.full_cache()))
-    assert answer(found, "kv_cache").changes == ()
+    asked = [move[0] for moved in moves(answer(found, "kv_cache")) for move in moved]
+    assert asked and "kv_usage" not in asked
     assert answer(found, "compute").changes
 
 
@@ -214,6 +215,23 @@ def test_calm_beside_a_rule_that_cannot_say_or_fires_is_not_certain() -> None:
     level, words = certain(made.view(close), gpus=Observed(GpuSet((blind,)), made.FRESH))
     assert level != "high"
     assert any("cannot say" in word for word in words)
+
+
+def test_a_figure_at_its_limit_is_a_close_call() -> None:
+    """One hundredth from the target, and nothing else speaks against health."""
+    level, words = certain(made.view(made.reading(itl_p95_s=0.0995)))
+    assert (level, words[-1]) == ("medium", "itl_p95_s hardly beyond the limit")
+    assert certain(made.view(made.reading(itl_p95_s=0.09)))[0] == "high"
+
+
+def test_seats_that_are_all_taken_are_no_close_call() -> None:
+    taken = made.reading(running=256.0, waiting=90.0, ttft_p95_s=20.0, queue_p95_s=19.0, itl_p95_s=0.05)
+    assert certain(made.view(taken))[0] == "high"
+
+
+def test_a_limit_that_decides_nothing_is_no_close_call() -> None:
+    full = made.reading(kv_usage=0.9, kv_usage_max=0.9, waiting=30.0, preemptions_per_s=2.0, ttft_p95_s=20.0)
+    assert certain(made.view(full))[0] == "high"  # with preemptions it is a full pool a little below too
 
 
 def test_the_judge_explains_one_engine_by_name() -> None:

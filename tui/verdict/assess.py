@@ -9,6 +9,7 @@ from tui.model.verdicts import CALM, Verdict
 from tui.verdict import evidence as ev
 from tui.verdict.advice import advice
 from tui.verdict.certainty import Certainty
+from tui.verdict.changes import on_the_edge
 from tui.verdict.outcome import Outcome, fires
 from tui.verdict.rules import RULES
 from tui.verdict.signals import Signals
@@ -83,7 +84,8 @@ def assess(
         for rule in rules:
             if rule.id == name or (name == "unknown" and outcomes[rule.id].state == "cannot_say"):
                 outcomes[rule.id] = _ask(rule, signals, errors)
-    verdict = _verdict(signals, outcomes, name, secondary)
+    own = next((rule for rule in rules if rule.id == name), None)
+    verdict = _verdict(signals, outcomes, own, name, secondary)
     return Assessment(picture, verdict, outcomes, tuple(errors))
 
 
@@ -107,6 +109,7 @@ def _main(outcomes: Mapping[VerdictName, Outcome]) -> tuple[VerdictName, tuple[V
 def _verdict(
     s: Signals,
     outcomes: Mapping[VerdictName, Outcome],
+    rule: Rule | None,
     name: VerdictName,
     secondary: tuple[VerdictName, ...],
 ) -> Verdict:
@@ -120,6 +123,7 @@ def _verdict(
         if name in CALM
         else (),
         absent=tuple(_absent_sources(s, name)),
+        edge=() if rule is None or rule.tier == "availability" else on_the_edge(rule, outcome, s),
         brief_s=s.picture.held_s if _brief(s, name) else None,
     )
     missing = [*outcome.missing, *certainty.absent, *(m for n in unsure for m in outcomes[n].missing)]

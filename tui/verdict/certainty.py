@@ -29,6 +29,8 @@ class Certainty:
     """Rules that fire beside a calm verdict."""
     absent: tuple[str, ...] = ()
     """Whole sources that gave nothing; each costs a level."""
+    edge: tuple[str, ...] = ()
+    """Figures that decide and hardly differ from their limits; together they cost a level."""
     brief_s: float | None = None
     """The picture has lasted this long only, less than a screen would wait; costs a level."""
 
@@ -38,7 +40,7 @@ class Certainty:
         level = LEVELS.index(confidence(self.points))
         if self.unsure or self.disputed:
             level = min(level, LEVELS.index("medium"))
-        return LEVELS[max(0, level - len(self.absent) - (self.brief_s is not None))]
+        return LEVELS[max(0, level - len(self.absent) - bool(self.edge) - (self.brief_s is not None))]
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -51,6 +53,8 @@ class Certainty:
         if self.unsure:
             found.append(f"{_rules(self.unsure)} cannot say")
         found += [f"nothing from {source}" for source in self.absent]
+        if self.edge:
+            found.append(f"{_listed(self.edge)} hardly beyond the limit")
         if self.brief_s is not None:
             found.append(f"seen for {seconds(self.brief_s)} only")
         return tuple(found)

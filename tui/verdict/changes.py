@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tui.model.settings import Slo, Thresholds
+    from tui.model.verdicts import Evidence
     from tui.verdict.figures import Figure
-    from tui.verdict.outcome import Rule
+    from tui.verdict.outcome import Outcome, Rule
     from tui.verdict.picture import Picture
 
 MOST = 2
 """Single figures that are named; the nearest is what matters."""
+EDGE_RATIO = 0.01
+"""A figure this near to a limit will be on its other side in a moment."""
+_COUNTS = frozenset(("running", "waiting"))
 MARGIN = 1e-6
 """So far beyond a limit that no rule takes it for the limit itself."""
 
@@ -64,7 +68,7 @@ class OtherPictures:
         found = [
             Change(tuple(step.move for step in steps), sum(step.distance for step in steps))
             for steps in sets
-            if (rule.judge(self._with(steps)).state == "fires") is not fires
+            if _fires(rule, self._with(steps)) is (not fires)
         ]
         return sorted(found, key=lambda change: change.distance)
 
@@ -76,6 +80,47 @@ class OtherPictures:
                 picture = step.figure.write(picture, step.target)
             found = self._seen[steps] = Signals(picture, self._thresholds, self._slo)
         return found
+
+
+def on_the_edge(rule: Rule, outcome: Outcome, signals: Signals) -> tuple[str, ...]:
+    """Figures that hardly differ from a limit on whose other side the rule would not fire.
+
+    Args:
+        rule: one that fires.
+        outcome: what it said, with its evidence.
+        signals: of the picture.
+    """
+    close = {e.signal for e in outcome.evidence if _is_close(e)}
+    if not close:
+        return ()
+    steps = (step for figure in FIGURES if figure.signal in close for step in _steps(figure, signals))
+    return tuple(
+        dict.fromkeys(
+            step.move.signal
+            for step in steps
+            if step.distance <= EDGE_RATIO and _fires(rule, _with(step, signals)) is False
+        )
+    )
+
+
+def _with(step: _Step, signals: Signals) -> Signals:
+    picture = step.figure.write(signals.picture, step.target)
+    return Signals(picture, signals.thresholds, signals.slo)
+
+
+def _is_close(evidence: Evidence) -> bool:
+    """Counts are not: seats that are all taken are no close call."""
+    value, limit = evidence.value, evidence.threshold
+    if not isinstance(value, float | int) or not isinstance(limit, float | int) or not limit:
+        return False
+    return evidence.signal not in _COUNTS and abs(value - limit) <= EDGE_RATIO * abs(limit)
+
+
+def _fires(rule: Rule, signals: Signals) -> bool | None:
+    try:
+        return rule.judge(signals).state == "fires"
+    except Exception:  # noqa: BLE001  # figures that nobody has seen must not take the screen with them
+        return None
 
 
 def _one_a_figure(changes: list[Change]) -> Iterator[Change]:

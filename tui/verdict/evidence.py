@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
@@ -52,7 +51,10 @@ def _true(found: Evidence) -> Evidence:
     value, limit, holds = found.value, found.threshold, _HOLDS.get(found.comparison)
     if holds is None or not isinstance(value, float | int) or not isinstance(limit, float | int):
         return found
-    return found if holds(value, limit) else replace(found, comparison=_OPPOSITE[found.comparison])
+    if holds(value, limit):
+        return found
+    opposite = _OPPOSITE[found.comparison]  # made anew: ``replace`` takes five times as long
+    return Evidence(found.signal, value, found.unit, opposite, limit, found.text)
 
 
 # ---------------------------------------------------------------------------------------- engine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from tui.model.explanations import Explanation, RuleAnswer
@@ -14,7 +13,6 @@ from tui.verdict.rules import RULES
 from tui.verdict.signals import Signals
 
 if TYPE_CHECKING:
-    from tui.model.explanations import Change
     from tui.model.settings import Slo, Thresholds
     from tui.model.snapshot import EngineView
     from tui.verdict.outcome import Outcome, Rule
@@ -69,11 +67,7 @@ def _known(picture: Picture, name: str) -> bool:
 
 
 def _answer(rule: Rule, outcome: Outcome, others: OtherPictures) -> RuleAnswer:
-    changes: tuple[Change, ...] = ()
-    if outcome.state != "cannot_say":
-        # a rule that fails on figures nobody has seen must not take the screen with it
-        with contextlib.suppress(Exception):
-            changes = others.changes(rule, fires=outcome.state == "fires")
+    changes = () if outcome.state == "cannot_say" else others.changes(rule, fires=outcome.state == "fires")
     return RuleAnswer(
         rule=rule.id,
         state=outcome.state,
