@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.demo.running import running
 from tests.support.program import run
 from tests.support.servers import json_reply, serve_in_thread, vllm
 from tests.support.vllm_text import Rank, exposition
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from typing import Any
 
 MANIFEST = """apiVersion: v1
 kind: Pod
@@ -59,3 +65,29 @@ def test_what_is_refused_says_why(tmp_path: Path) -> None:
     ended = run("once", "--generate", "--read-only", "http://127.0.0.1:9", home=tmp_path)
     assert (ended.status, ended.out) == (2, "")
     assert "--read-only sends none" in ended.err
+
+
+async def test_a_core_that_was_stopped_hangs_although_nobody_asks_it_anything(tmp_path: Path) -> None:
+    async def once() -> Any:
+        env = {"INFERTOP_NVML_LIBRARY": str(tmp_path / "none")}
+        words = ("once", "--json", "--interval", "0.3", engine.url)
+        return (await asyncio.to_thread(run, *words, home=tmp_path, env=env)).json()
+
+    async with running(tmp_path / "log") as engine:
+        pid = engine.pids["VLLM::EngineCore"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await until(
+                lambda: f"{pid} (VLLM::EngineCor) T" in Path(f"/proc/{pid}/stat").read_text(), 5, "the stop"
+            )
+            answer = await once()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        after = await once()
+    found = next(v for v in answer["verdicts"] if v["scope"] == engine.url)
+    assert found["verdict"] == "engine_hung"
+    assert found["advice"][0] == f"VLLM::EngineCore pid {pid} is stopped (SIGSTOP): kill -CONT {pid}"
+    blind = {f["id"]: f for f in answer["findings"]}["probe-blind"]
+    assert blind["text"] == "liveness on /health would never notice this hang"
+    assert {v["verdict"] for v in after["verdicts"]} == {"idle"}
+    assert "probe-blind" not in {f["id"] for f in after["findings"]}

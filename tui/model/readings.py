@@ -458,6 +458,13 @@ class EngineProcess:
     """A server that takes HTTP at this Unix socket, as its command line names it, and at no port."""
     user: str = ""
     """Who runs it, of orphans only: a name, or ``uid N``; empty where that cannot be read."""
+    stopped: bool | None = None
+    """A signal has stopped it (state ``T`` of ``/proc/PID/stat``): it does nothing until SIGCONT."""
+    traced: bool | None = None
+    """A debugger holds it (state ``t``)."""
+    blocked_s: float | None = None
+    """Seconds for which every look has found it asleep where no signal reaches it (state ``D``), its CPU
+    time unmoved; None while it is not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
+
+from tui.model.units import seconds
 
 if TYPE_CHECKING:
     from tui.model.readings import EngineKind
@@ -59,5 +62,45 @@ def unseen_hang(view: EngineView, *, hung: bool) -> str:
         kind = view.processes[0].engine
     if sees_hang(kind, spec) is not False:
         return ""
-    what = "tcpSocket" if spec.handler == "tcpSocket" else spec.path
-    return f"liveness on {what} would never notice this hang"
+    return f"liveness on {_route(spec)} would never notice this hang"
+
+
+def why_unseen(view: EngineView, wall: float) -> str:
+    """What liveness has seen of a hang for which ``unseen_hang`` says something, and what would notice it.
+
+    Args:
+        view: the engine.
+        wall: epoch seconds of the view.
+    """
+    spec, reading = view.probe_specs["liveness"], view.engine.reading
+    probe = next(p for p in view.probes if p.kind == "liveness")
+    passed = f"{_route(spec)} passed {probe.streak} times in a row" if probe.streak > 1 else "it passed"
+    still = reading.stalled_s if reading is not None and (reading.stalled_scrapes or 0) > 1 else None
+    since = f", no step since {_clock(wall - still)} ({seconds(still)})" if still else ""
+    # the first look may still see steps of before the hang
+    looks, period = spec.failure_threshold + 1, spec.period_s
+    progress = f"{looks} * {period:g} = {looks * period:g} s"
+    return f"{passed}{since}; a look at progress at its pace would within {progress}"
+
+
+def by_generating(view: EngineView, wall: float) -> str:
+    """When liveness would notice the hang if it generated, or did so; empty where nothing generates.
+
+    Args:
+        view: the engine, with its generate probe.
+        wall: epoch seconds of the view.
+    """
+    generate = next((p for p in view.probes if p.kind == "generate"), None)
+    if generate is not None and generate.notice_in_s:
+        return f"one that generates would at {_clock(wall + generate.notice_in_s)}"
+    if generate is not None and generate.notice_in_s == 0.0 and generate.decided_at is not None:
+        return f"one that generates did at {_clock(generate.decided_at)}"
+    return ""
+
+
+def _route(spec: ProbeSpec) -> str:
+    return "tcpSocket" if spec.handler == "tcpSocket" else spec.path
+
+
+def _clock(epoch_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(epoch_s))

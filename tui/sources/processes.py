@@ -23,6 +23,8 @@ from tui.sources.kernel.procfs import (
     SESSION,
     START,
     STATE,
+    STIME,
+    UTIME,
     numbered,
     parse_stat,
     read_file,
@@ -63,6 +65,9 @@ class _Seen:
     ppid: int = 0
     session: int = 0
     zombie: bool = False
+    state: bytes = b""
+    ticks: int = 0
+    blocked_since: float | None = None
     published: PublishedPort | None = None
     place: Place | None = None
     placed: bool = False
@@ -189,6 +194,7 @@ class ProcessSource:
             if known and seen.identity is None:
                 seen.rests_until = now + _REST_S[pid % len(_REST_S)]
             seen.ppid, seen.session, seen.zombie = int(fields[PPID]), int(fields[SESSION]), zombie
+            _note_state(seen, fields, now)
             after[pid] = seen
         self._seen = after
 
@@ -349,10 +355,23 @@ class ProcessSource:
             start_ticks=int(seen.start),
             unix_socket="" if socket is None else clean(socket.unix, 200),
             user=self._user(pid) if pid in orphans else "",
+            stopped=seen.state == b"T",
+            traced=seen.state == b"t",
+            blocked_s=None if seen.blocked_since is None else self._monotonic() - seen.blocked_since,
         )
 
     def _user(self, pid: int) -> str:
         return ", ".join(sorted(user(uid) for uid in uids(self._proc, pid)))
+
+
+def _note_state(seen: _Seen, fields: list[bytes], now: float) -> None:
+    """Whether it can run, and since when not: reads of a disk sleep as deep, but end and use CPU time."""
+    ticks = int(fields[UTIME]) + int(fields[STIME])
+    if fields[STATE] != b"D":
+        seen.blocked_since = None
+    elif seen.blocked_since is None or ticks != seen.ticks:
+        seen.blocked_since = now
+    seen.state, seen.ticks = fields[STATE], ticks
 
 
 def _by_port(urls: dict[str, int | None]) -> tuple[str, ...]:

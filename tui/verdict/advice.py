@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from tui.model.text import clean
 from tui.verdict.death import death_advice
-from tui.verdict.texts import FIND_OUT, NEED_FLAGS, TEXTS
+from tui.verdict.picture import HELD_SHOWN
+from tui.verdict.texts import FIND_OUT, NEED_FLAGS, SPIN, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tui.model.verdicts import VerdictName
-    from tui.verdict.picture import Picture
+    from tui.verdict.picture import Hold, Picture
 
 ACCESS_ADVICE: dict[str | None, str] = {
     "401": "set token_env of its [[engines]] in the config, or INFERTOP_TOKEN",
@@ -50,9 +51,30 @@ def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
     """What to do, the engine's own flags first, with the values in force where they are known."""
     if name == "unknown" and picture.engine_reason in ACCESS_ADVICE:
         return (ACCESS_ADVICE[picture.engine_reason],)
+    if name == "engine_hung" and (held := _let_go(picture)):
+        return held
     found = tuple(_lines(name, picture))
     known = death_advice(picture.death) if name == "engine_down" else ()
     return (*known, *(line for line in found if line != FIND_OUT)) if known else found
+
+
+_LET_GO: dict[Hold, str] = {
+    "stopped": "kill -CONT {pid}",
+    "traced": "let the debugger go on, or detach it",
+    "blocked": "a signal does not reach it: see the kernel log, its disk or share, and the GPU",
+    "zombie": "restart the engine: it does not start its workers again",
+}
+
+
+def _let_go(picture: Picture) -> tuple[str, ...]:
+    """What lets processes run again that cannot: a line for each of the most certain kind."""
+    held = picture.processes.held if picture.processes is not None else ()
+    for how, what in _LET_GO.items():
+        lines = [f"{p.text}: {what.format(pid=p.pid)}" for p in held if p.how == how]
+        if lines:
+            more = (f"and {len(lines) - HELD_SHOWN} more",) if len(lines) > HELD_SHOWN else ()
+            return (*lines[:HELD_SHOWN], *more, "let liveness look at progress, not at a status route")
+    return ()
 
 
 def _lines(name: VerdictName, picture: Picture) -> Iterator[str]:
@@ -62,6 +84,8 @@ def _lines(name: VerdictName, picture: Picture) -> Iterator[str]:
     for line in (*flags, *texts.advice):
         if line.startswith(_QUANTIZED_KV) and values["kv_dtype"].startswith(_NOW + "fp8"):
             continue  # it is done already
+        if line == SPIN and picture.no_devices:
+            continue
         yield line.format_map(values) if "{" in line else line
     if flags and name in NEED_FLAGS:
         yield TAKES_A_RESTART

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tui.model.readings import GpuReading, ProbeKind
     from tui.verdict.gpu_signals import Throttled
+    from tui.verdict.picture import HeldProcess
     from tui.verdict.signals import LatencyName, Signals
 
 
@@ -215,6 +216,12 @@ def probe(s: Signals, kind: ProbeKind) -> Evidence | None:
 def probes(s: Signals) -> tuple[Evidence | None, ...]:
     """All probes that were made."""
     return tuple(probe(s, kind) for kind in s.answers)
+
+
+@line
+def held_process(s: Signals, held: HeldProcess) -> Evidence | None:
+    """A process of the engine that cannot run."""
+    return Evidence("process", held.how, text=held.text)
 
 
 @line

@@ -10,6 +10,7 @@ from tui.model.text import clean
 from tui.model.units import gib, number, seconds
 from tui.model.urls import short_name
 from tui.model.verdicts import CALM, LEVELS, Finding
+from tui.probing.blindness import by_generating, unseen_hang, why_unseen
 from tui.verdict import own_findings
 from tui.verdict.gpu_signals import OURS_TO_FIX, clock_ratio
 
@@ -43,6 +44,7 @@ def findings(
     ]
     for view, assessment in zip(snapshot.engines, assessments, strict=True):
         found += _engine(view, assessment, thresholds)
+        found += _blind_probe(view, assessment, snapshot.wall)
     return tuple(sorted(found, key=lambda f: LEVELS.index(f.level)))
 
 
@@ -204,6 +206,22 @@ def _engine(view: EngineView, assessment: Assessment, thresholds: Thresholds) ->
             "asleep", "info", scope, "the engine is asleep: requests will not be served until it wakes"
         )
     yield from _device_notes(assessment, verdict, thresholds)
+
+
+def _blind_probe(view: EngineView, assessment: Assessment, wall: float) -> Iterator[Finding]:
+    """Nothing will restart a hung engine whose liveness passes."""
+    text = unseen_hang(view, hung=assessment.outcomes["engine_hung"].state == "fires")
+    if not text:
+        return
+    generating = by_generating(view, wall)
+    yield Finding(
+        "probe-blind",
+        "warning",
+        view.url,
+        clean(f"{text}; {generating}" if generating else text),
+        clean(why_unseen(view, wall), 300),
+        "an exec probe that checks progress (infertop check --as liveness), or an outside canary",
+    )
 
 
 def _device_notes(assessment: Assessment, verdict: Verdict, thresholds: Thresholds) -> Iterator[Finding]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tui.model.engine_host import ROLE_WORDS
 from tui.model.status import SourceState
-from tui.verdict.picture import CoreState, Picture, Processes, Trends
+from tui.verdict.picture import CoreState, HeldProcess, Hold, Picture, Processes, Trends
 from tui.verdict.signals import MODEL_ROLES, answer, slow_5xx
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 HTTP_ROLES = ("api_server", "launcher")
 CORE_ROLES = ("engine_core", "scheduler")
+STEP_ROLES = (*MODEL_ROLES, "api_server", "tokenizer", "detokenizer", "backend")
+"""No token reaches a user without these."""
+BLOCKED_S = 30.0
+"""No read of a disk or a device that goes well keeps a process from its CPU for this long."""
 WINDOW_S = 30.0
 ERRORS_WINDOW_S = 60.0
 USUAL_EVERY = 10
@@ -76,7 +81,7 @@ def _picture(
 ) -> Picture:
     status, reading = view.engine.status, view.engine.reading
     fresh = reading if status.ok and reading is not None and reading.reason is None else None
-    processes = _processes(view, cores_seen)
+    processes = _processes(view, snapshot, cores_seen)
     failed = status.state in (SourceState.FAILED, SourceState.STALE)
     silent = snapshot.taken_at - status.since if failed and status.since is not None else status.age_s
     trends = _trends(view, history, snapshot.taken_at, fresh)
@@ -166,7 +171,9 @@ def _seats(view: EngineView) -> float | None:
 # ---------------------------------------------------------------------------------------- processes
 
 
-def _processes(view: EngineView, cores_seen: Mapping[str, int]) -> Processes | None:
+def _processes(
+    view: EngineView, snapshot: HostSnapshot, cores_seen: Mapping[str, int]
+) -> Processes | None:
     if view.processes is None or not view.local:
         return None
     http = http_process(view)
@@ -178,16 +185,38 @@ def _processes(view: EngineView, cores_seen: Mapping[str, int]) -> Processes | N
         core = "alive"
     elif http is not None and cores_seen.get(view.url) == http.pid:
         core = "gone"
-    left = () if http is not None else tuple(
-        p.pid for p in view.processes if p.role in MODEL_ROLES and not p.zombie
-    )  # fmt: skip
+    left: tuple[int, ...] = ()
+    if http is None:
+        # those that init has taken over are in no tree: whose they were, they do not tell
+        alone = (o.pid for o in snapshot.orphans or () if o.pid is not None)
+        tree = (p.pid for p in view.processes if p.role in MODEL_ROLES and not p.zombie)
+        left = tuple(dict.fromkeys((*tree, *alone)))
     return Processes(
         http_alive=http is not None,
         core=core,
         orphans=left,
+        held=tuple(held for p in view.processes if (held := _held(p)) is not None),
         pids=frozenset(p.pid for p in view.processes),
         roles={p.pid: p.role for p in view.processes},
     )
+
+
+def _held(process: EngineProcess) -> HeldProcess | None:
+    """Why a process of those that a step needs cannot run; a core that is dead is another verdict."""
+    if process.role not in STEP_ROLES:
+        return None
+    how: Hold | None = None
+    if process.stopped:
+        how = "stopped"
+    elif process.traced:
+        how = "traced"
+    elif (process.blocked_s or 0.0) >= BLOCKED_S:
+        how = "blocked"
+    elif process.zombie and process.role == "worker":
+        how = "zombie"
+    if how is None:
+        return None
+    return HeldProcess(process.pid, process.title or ROLE_WORDS[process.role], how, process.blocked_s)
 
 
 def _age(view: EngineView, snapshot: HostSnapshot) -> float | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from tui.model.units import seconds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from tui.model.status import Reason
 
 CoreState = Literal["alive", "zombie", "gone"]
+Hold = Literal["stopped", "traced", "blocked", "zombie"]
+NO_DEVICE = frozenset(("no_driver", "not_supported"))
+"""Why devices cannot be read where there are none."""
+HELD_SHOWN = 3
+"""Processes that cannot run are named up to here: a Ctrl-Z stops every rank."""
 FATAL_XIDS: frozenset[int] = frozenset((48, 63, 64, 79, 94, 95, 119, 154))
 """Xid codes that end the use of a device: memory, bus and GSP faults; not those of a faulty kernel."""
 
@@ -49,6 +56,28 @@ class Trends:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldProcess:
+    """A process without which an engine makes no step, and which cannot run."""
+
+    pid: int
+    name: str
+    how: Hold
+    held_s: float | None = None
+    """For how long it has been blocked."""
+
+    @property
+    def text(self) -> str:
+        """What is wrong with it."""
+        words = {
+            "stopped": "is stopped (SIGSTOP)",
+            "traced": "is held by a debugger",
+            "blocked": f"has been blocked in the kernel (state D) for {seconds(self.held_s)}",
+            "zombie": "is dead (zombie)",
+        }
+        return f"{self.name} pid {self.pid} {words[self.how]}"
+
+
+@dataclass(frozen=True, slots=True)
 class Processes:
     """What the process table says of one engine on this host."""
 
@@ -58,6 +87,7 @@ class Processes:
     """The engine core or scheduler; None where this engine has none or none was ever seen."""
     orphans: tuple[int, ...] = ()
     """Engine processes whose HTTP process is gone: they hold device memory."""
+    held: tuple[HeldProcess, ...] = ()
     pids: frozenset[int] = frozenset()
     roles: Mapping[int, ProcessRole] = field(default_factory=dict)
 
@@ -105,3 +135,8 @@ class Picture:
     """Seconds since that end."""
     own: EngineHostReading | None = None
     """What the kernel says of its processes; None where they are not of this host, or not seen yet."""
+
+    @property
+    def no_devices(self) -> bool:
+        """Its host is known to have no devices."""
+        return self.gpus == () or self.gpus_reason in NO_DEVICE

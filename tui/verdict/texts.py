@@ -31,6 +31,9 @@ class Texts:
 FIND_OUT = "find the exit reason first: 137 (Error or OOMKilled), 143, or 0 that nobody asked for"
 """Not said where it is found."""
 
+SPIN = "SM 100 % with the memory controller at 0 %: a collective waits; check peer access and the links"
+"""Not said of a host without devices."""
+
 TEXTS: dict[VerdictName, Texts] = {
     "gpu_fault": Texts(
         "GPU FAULT",
@@ -58,7 +61,7 @@ TEXTS: dict[VerdictName, Texts] = {
         (
             "save the stacks (py-spy dump) and the kernel log, then restart",
             "let liveness look at progress, not at a status route",
-            "SM 100 % with the memory controller at 0 %: a collective waits; check peer access and the links",
+            SPIN,
             "a restart costs the load time and all requests in flight: rule out one long prefill first",
         ),
     ),

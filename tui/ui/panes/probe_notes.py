@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tui.model.units import seconds
-from tui.probing.blindness import unseen_hang
+from tui.probing.blindness import by_generating, unseen_hang
 from tui.ui.lines import narrow
 
 if TYPE_CHECKING:
@@ -39,15 +39,8 @@ def hung(view: View, engine: EngineView) -> bool:
 def blind(view: View, engine: EngineView) -> str:
     """That liveness cannot see the present hang, and when a probe that generates would."""
     text = unseen_hang(engine, hung=hung(view, engine))
-    generate = next((p for p in engine.probes if p.kind == "generate"), None)
-    if not text or generate is None:
-        return narrow(text)
-    if generate.notice_in_s:
-        at = _clock(view.snapshot.wall + generate.notice_in_s)
-        return narrow(f"{text}; one that generates would at {at}")
-    if generate.notice_in_s == 0.0 and generate.decided_at is not None:
-        return narrow(f"{text}; one that generates did at {_clock(generate.decided_at)}")
-    return narrow(text)
+    generating = by_generating(engine, view.snapshot.wall)
+    return narrow(f"{text}; {generating}" if text and generating else text)
 
 
 def warnings(view: View, engine: EngineView, *, full: bool) -> list[str]:

@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = (
         "own.oom_kills", "host.oom_kills", *PROBES)),
     Rule("engine_hung", "availability", engine_hung, (
         "engine.stalled_s", "engine.stalled_scrapes", *LOAD, *PROBES, "gpus.sm_pct", "gpus.mem_ctrl_pct",
-        "gpus.power_w", "held_s")),
+        "gpus.power_w", "held_s", "processes.held")),
     Rule("loading", "availability", loading, (
         "phase", *PROBES, "host.disk_read_mb_s", "host.net_mb_s", "host.busiest_thread_cpu_pct",
         "gpus.mem_used_mib", "own.read_mb_s", "own.disk_read_mb_s", "own.read_total_mib", "own.weights_mib",

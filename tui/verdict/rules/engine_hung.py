@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from tui.model.readings import WARM_UP_STEPS
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.picture import HELD_SHOWN
 from tui.verdict.progress import CONTEXT_MIB, host_quiet, start_evidence, start_signs
-from tui.verdict.rules.gpu_fault import NO_DEVICE
 from tui.verdict.signals import MODEL_ROLES, SLOW_5XX_S, slow_5xx
 
 if TYPE_CHECKING:
+    from tui.verdict.picture import HeldProcess
     from tui.verdict.signals import Signals
 
 HEARTBEAT = "step heartbeat over 5 s from 3 scrapes (once: --samples 7)"
@@ -26,6 +27,8 @@ SPINNING_START_S = 300.0
 def engine_hung(s: Signals) -> Outcome:
     """Work present and no step for longer than any normal one, or a request that nothing answers."""
     picture, limits = s.picture, s.thresholds
+    if stuck := _stuck(s):
+        return _cannot_run(s, stuck)
     if s.all_refused:
         return _stuck_start(s)
     if s.generate == "ok" or s.flow:
@@ -67,6 +70,29 @@ def engine_hung(s: Signals) -> Outcome:
     )
 
 
+def _stuck(s: Signals) -> tuple[HeldProcess, ...]:
+    """Processes that cannot run; one that is blocked or dead may yet be no loss, if steps are made."""
+    processes = s.picture.processes
+    if processes is None or not processes.http_alive or processes.core in ("gone", "zombie"):
+        return ()
+    phase = s.picture.phase
+    works = s.flow or s.generate == "ok" or phase == "draining" or (phase == "loading" and start_signs(s))
+    return tuple(p for p in processes.held if p.how in ("stopped", "traced") or not works)
+
+
+def _cannot_run(s: Signals, stuck: tuple[HeldProcess, ...]) -> Outcome:
+    """Seen at once, also of an engine that nobody asks for anything."""
+    certain = any(p.how == "stopped" for p in stuck)
+    return fires(
+        3 if certain else 2,
+        *(ev.held_process(s, p) for p in stuck[:HELD_SHOWN]),
+        ev.running(s),
+        ev.waiting(s),
+        ev.stalled(s) if s.work and s.flow is False else None,
+        *ev.probes(s),
+    )
+
+
 def _unanswered(s: Signals) -> bool:
     """A probe waited for the engine in vain, and no step was made meanwhile: those of others keep it busy."""
     for kind, probe in s.picture.probes.items():
@@ -90,9 +116,8 @@ def _computing(s: Signals) -> bool:
     host, processes = s.host, s.picture.processes
     if host is None or processes is None or host.busiest_process_pid is None:
         return False
-    without = s.picture.gpus_reason in NO_DEVICE or s.picture.gpus == ()
     model = processes.roles.get(host.busiest_process_pid) in MODEL_ROLES
-    return without and model and (host.busiest_process_cpu_pct or 0.0) >= COMPUTING_PCT
+    return s.picture.no_devices and model and (host.busiest_process_cpu_pct or 0.0) >= COMPUTING_PCT
 
 
 def _undecided(s: Signals) -> Outcome:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.picture import NO_DEVICE
 from tui.verdict.progress import in_trouble, start_signs, trouble
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 RECORDED_XID = 63
 """A row remap was recorded: due at the next reset, harmless until then."""
-NO_DEVICE = frozenset(("no_driver", "not_supported"))
 
 
 def gpu_fault(s: Signals) -> Outcome:
