@@ -249,6 +249,23 @@ def test_d12_docker_stop(service: dict[str, Any], figures: dict[str, Any], level
     assert judged("D12", compose(**service), **figures) == level
 
 
+@pytest.mark.parametrize(
+    ("test", "level"),
+    [
+        ("curl localhost:8000/health || exit 1", "warning"),
+        ("curl -fsS localhost:8000/health || exit 1", None),
+        (["CMD", "curl", "-s", "http://localhost:8000/health"], "warning"),
+        (["CMD-SHELL", "curl -s localhost:8000/health"], "warning"),
+        (["CMD", "true"], "warning"),
+        (["CMD", "curl", "-f", "http://localhost:8000/v1/models"], "warning"),
+        (["CMD", "wget", "-q", "http://localhost:8000/health"], None),
+    ],
+)
+def test_p08_a_health_check_that_cannot_fail(test: str | list[str], level: str | None) -> None:
+    assert judged("P08", compose(healthcheck={"test": test})) == level
+    assert judged("P08", compose(healthcheck={"test": ["NONE"]})) is None
+
+
 def test_b01_healthcheck_without_an_actor() -> None:
     check = {"healthcheck": {"test": "curl -f localhost:8000/health"}}
     assert judged("B01", compose(**check)) == "warning"

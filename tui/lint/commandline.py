@@ -19,6 +19,13 @@ _WRAPPERS = frozenset(
 _OPERATOR = re.compile(r"[;&|()]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+_NUMBER = re.compile(r"[0-9.]+[smhd]?")
+_CONTROL = frozenset(("if", "then", "!", "timeout", "{"))
+_SAYS_NOTHING = frozenset(("exit", "true", ":", "echo", "false", "set", "fi", "then", "else", "kill", "}"))
+"""Commands beside a curl that do not judge its answer."""
+_CURL_VALUE = re.compile("[ACDEFHKPQTUXYbcdehmortuwxyz]")
+"""Short options of curl that take what follows, in the same word, as their value."""
 _SLEEP = re.compile(r"\bsleep\s+([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd]?)\b")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LOOP = re.compile(r"(?:^|[\s;&|(])(?:while|until)\s")
@@ -128,6 +135,13 @@ def options(words: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def docker_test(test: tuple[str, ...]) -> tuple[str, ...]:
+    """What the ``test`` of a health check runs: the words behind ``CMD``, or ``CMD-SHELL``'s shell."""
+    if test[:1] == ("CMD-SHELL",):
+        return ("/bin/sh", "-c", *test[1:2])
+    return test[1:] if test[:1] == ("CMD",) else ()
+
+
 def sleep_seconds(words: tuple[str, ...]) -> float | None:
     """All sleeps of a command added up; None where it has none."""
     script = script_of(words)
@@ -139,6 +153,46 @@ def waits_without_limit(words: tuple[str, ...]) -> bool:
     """A loop that ends only when something becomes so."""
     text = " ".join(words)[:_MAX_SCRIPT]
     return bool(_LOOP.search(text)) and not _LIMIT.search(text)
+
+
+def curl_passes_errors(words: tuple[str, ...]) -> bool:
+    """A command that asks with ``curl`` and without ``-f``: any answer makes it succeed, a 503 too.
+
+    False where something looks at what curl prints: a pipe, or a test of its output.
+    """
+    script = script_of(words)
+    text = " ".join(words)[:_MAX_SCRIPT] if script is None else script
+    if script is not None and (_PIPE.search(text) or _SUBSTITUTION.search(text)):
+        return False
+    commands = [words[:_MAX_WORDS]] if script is None else simple_commands(script)
+    asked = [found for command in commands if (found := _curl(command)) is not None]
+    others = [command for command in commands if _curl(command) is None]
+    judged = any(_base("".join(command[:1])) not in _SAYS_NOTHING for command in others)
+    return bool(asked) and not judged and not any(map(_fails_on_status, asked))
+
+
+def _curl(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The arguments of a curl, behind what may stand before it; None where it is another program."""
+    at = next((i for i, word in enumerate(words) if _base(word) == "curl"), None)
+    if at is None or not all(_before(word) for word in words[:at]):
+        return None
+    return words[at + 1 :]
+
+
+def _before(word: str) -> bool:
+    option = word.startswith("-") or _ASSIGNMENT.fullmatch(word) or _NUMBER.fullmatch(word)
+    return bool(option) or _base(word) in _WRAPPERS or word in _CONTROL
+
+
+def _fails_on_status(arguments: tuple[str, ...]) -> bool:
+    for word in arguments:
+        if word in ("--fail", "--fail-with-body"):
+            return True
+        if word.startswith("-") and not word.startswith("--"):
+            flags = _CURL_VALUE.split(word[1:], maxsplit=1)[0]
+            if "f" in flags:
+                return True
+    return False
 
 
 def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -101,12 +101,14 @@ def _health(raw: Fields) -> HealthCheck | None:
     if check.boolean("disable") or words == ("NONE",) or (isinstance(test, Scalar) and test.text == "NONE"):
         return None
     retries = expand(check.text("retries"))
+    shell = ("CMD-SHELL", test.text) if isinstance(test, Scalar) else None
     return HealthCheck(
         line=raw.at("healthcheck"),
         interval_s=_seconds(check, "interval", 30.0),
         timeout_s=_seconds(check, "timeout", 30.0),
         retries=_retries(check, retries),
         start_period_s=_seconds(check, "start_period", 0.0),
+        words=commandline.docker_test(shell or words or ()),
         lines=check.lines(),
     )
 

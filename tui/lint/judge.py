@@ -41,8 +41,9 @@ def _rule(
 
 RULES = (
     _rule(pt.p01), _rule(pt.p02), _rule(pt.p03), _rule(pt.p04), _rule(pt.p05), _rule(pt.p06), _rule(pt.p07),
-    _rule(pr.p08), _rule(pr.p09), _rule(pt.p10), _rule(pt.p11), _rule(pt.p12, everyone=True), _rule(pt.p13),
-    _rule(pr.p14), _rule(pr.p15), _rule(pr.p16), _rule(pt.p17, everyone=True), _rule(pr.p18, everyone=True),
+    _rule(pr.p08, _K8S + _DOCKER), _rule(pr.p09), _rule(pt.p10), _rule(pt.p11),
+    _rule(pt.p12, everyone=True), _rule(pt.p13), _rule(pr.p14), _rule(pr.p15), _rule(pr.p16),
+    _rule(pt.p17, everyone=True), _rule(pr.p18, everyone=True),
     _rule(pt.p19, everyone=True), _rule(pr.p20, everyone=True), _rule(pr.p21), _rule(pr.p22), _rule(pr.p23),
     _rule(d.d01, ("kubernetes", "systemd")), _rule(d.d02, _ALL), _rule(d.d03, _ALL), _rule(d.d04),
     _rule(d.d05, everyone=True), _rule(d.d06), _rule(d.d07, _ALL), _rule(d.d08), _rule(d.d09, everyone=True),

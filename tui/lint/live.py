@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tui.lint.commandline import CommandLine
+from tui.lint.commandline import CommandLine, docker_test
 from tui.lint.compose import DEFAULT_STOP_S
 from tui.lint.engines import Engine
 from tui.lint.judge import outcomes
@@ -33,7 +33,7 @@ _OF_PROBES = frozenset(
     ("P01", "P02", "P03", "P04", "P05", "P06", "P07", "P08", "P09", "P10", "P11", "P12", "P13", "P14", "P16",
      "P17", "P19", "P22", "P23", "D03", "D10", "R04", "R05")
 )  # fmt: skip
-_OF_PLACES = frozenset(("D01", "D02", "D12", "D13", "D14", "B01", "B02", "B03", "B04"))
+_OF_PLACES = frozenset(("P08", "D01", "D02", "D12", "D13", "D14", "B01", "B02", "B03", "B04"))
 _OF_ABSENCE = frozenset(("P15",))
 _OF_LOADS = frozenset(("P01", "P02"))
 _MILDER: Mapping[Level, Level] = {"error": "warning", "warning": "info", "info": "info"}
@@ -146,7 +146,10 @@ def _workloads(settings: Settings) -> Iterator[tuple[Workload, frozenset[str]]]:
         check = docker.healthcheck
         health = None
         if check is not None:
-            health = HealthCheck(0, check.interval_s, check.timeout_s, check.retries, check.start_period_s)
+            words = docker_test(check.test)
+            health = HealthCheck(
+                0, check.interval_s, check.timeout_s, check.retries, check.start_period_s, words
+            )
         workload = _workload("compose", name, Container(name, 0, command=settings.command, health=health))
         # Docker tells a stop timeout only where one was set
         grace = DEFAULT_STOP_S if docker.stop_timeout_s is None else docker.stop_timeout_s

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tui.lint.commandline import script_of
+from tui.lint.commandline import curl_passes_errors, script_of
 from tui.lint.engines import route_of
 from tui.lint.rule import Need, hit, requests, s, shown
+from tui.lint.shape import Handler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tui.lint.rule import Case, Outcome
-    from tui.lint.shape import Handler
 
 _CANNOT_FAIL = re.compile(r"(?:\S*/)?(?:true|:)|exit 0|(?:\S*/)?echo\b.*")
 _LEAVES = re.compile(r"[;&\n]|\bexit\b")
@@ -29,6 +29,9 @@ def p08(case: Case) -> Iterator[Outcome]:
             # a startup probe only has to see the port open, which these do
             if why and (probe.kind != "startup" or handler.kind == "exec"):
                 yield hit(handler.line, kind=probe.kind, why=why)
+    health = case.container.health
+    if health is not None and (why := _blind(case, Handler("exec", health.line, words=health.words))):
+        yield hit(health.lines.get("test", health.line), kind="HEALTHCHECK", why=why)
 
 
 def _blind(case: Case, handler: Handler) -> str:
@@ -39,7 +42,11 @@ def _blind(case: Case, handler: Handler) -> str:
         return f"{path} is answered without the engine"
     script = script_of(handler.words)
     command = (" ".join(handler.words)[:20_000] if script is None else script).strip()
-    return "the command always succeeds" if handler.kind == "exec" and _cannot_fail(command) else ""
+    if handler.kind != "exec":
+        return ""
+    if _cannot_fail(command):
+        return "the command always succeeds"
+    return "curl without -f succeeds on any answer, a 503 too" if curl_passes_errors(handler.words) else ""
 
 
 def _cannot_fail(command: str) -> bool:

@@ -99,6 +99,8 @@ class HealthCheck:
     timeout_s: float | None = 30.0
     retries: int | None = 3
     start_period_s: float | None = 0.0
+    words: tuple[str, ...] = ()
+    """What it runs, as ``docker_test`` gives it; empty: the image's own, or not told."""
     lines: Mapping[str, int] = field(default_factory=dict)
 
 

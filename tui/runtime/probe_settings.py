@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from tui.lint.commandline import curl_passes_errors, docker_test
 from tui.model.settings import ProbeSpec
 from tui.model.urls import host_port
 
@@ -140,7 +141,7 @@ def _of_healthcheck(engine: EngineKind, check: Healthcheck) -> InForce | None:
     notes: dict[Kind, str] = {}
     if url is None:
         notes["liveness"] = "HEALTHCHECK: not run (it runs in the container)"
-    elif re.search(r"\bcurl\b", words) and not re.search(r"\s(?:-[a-zA-Z]*f|--fail)", words):
+    elif curl_passes_errors(docker_test(check.test)):
         notes["liveness"] = "HEALTHCHECK: not run (curl without -f passes on any answer)"
     own.pop("liveness", None)
     return InForce(
