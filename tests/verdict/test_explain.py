@@ -220,7 +220,7 @@ def test_calm_beside_a_rule_that_cannot_say_or_fires_is_not_certain() -> None:
 def test_a_figure_at_its_limit_is_a_close_call() -> None:
     """One hundredth from the target, and nothing else speaks against health."""
     level, words = certain(made.view(made.reading(itl_p95_s=0.0995)))
-    assert (level, words[-1]) == ("medium", "itl_p95_s hardly beyond the limit")
+    assert (level, words[-1]) == ("medium", "itl_p95_s close to the limit")
     assert certain(made.view(made.reading(itl_p95_s=0.09)))[0] == "high"
 
 

@@ -54,7 +54,7 @@ class Certainty:
             found.append(f"{_rules(self.unsure)} cannot say")
         found += [f"nothing from {source}" for source in self.absent]
         if self.edge:
-            found.append(f"{_listed(self.edge)} hardly beyond the limit")
+            found.append(f"{_listed(self.edge)} close to the limit")
         if self.brief_s is not None:
             found.append(f"seen for {seconds(self.brief_s)} only")
         return tuple(found)
