@@ -26,7 +26,7 @@ pytest_plugins = ("tests.support.nvml_plugin",)
 LIMITS = Thresholds()
 
 
-CROWDED_PCT = 60.0
+CROWDED_PCT = 75.0
 TAKEN = "others hold the cores of this machine"
 
 

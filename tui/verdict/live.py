@@ -171,9 +171,7 @@ def _seats(view: EngineView) -> float | None:
 # ---------------------------------------------------------------------------------------- processes
 
 
-def _processes(
-    view: EngineView, snapshot: HostSnapshot, cores_seen: Mapping[str, int]
-) -> Processes | None:
+def _processes(view: EngineView, snapshot: HostSnapshot, cores_seen: Mapping[str, int]) -> Processes | None:
     if view.processes is None or not view.local:
         return None
     http = http_process(view)
@@ -187,10 +185,11 @@ def _processes(
         core = "gone"
     left: tuple[int, ...] = ()
     if http is None:
-        # those that init has taken over are in no tree: whose they were, they do not tell
-        alone = (o.pid for o in snapshot.orphans or () if o.pid is not None)
         tree = (p.pid for p in view.processes if p.role in MODEL_ROLES and not p.zombie)
-        left = tuple(dict.fromkeys((*tree, *alone)))
+        # those that init has taken over are in no tree, and do not tell whose they were; not this one's if
+        # it answers, from a process that nobody knows for an engine's
+        lost = () if view.engine.status.ok else snapshot.orphans or ()
+        left = tuple(dict.fromkeys((*tree, *(o.pid for o in lost if o.pid is not None))))
     return Processes(
         http_alive=http is not None,
         core=core,
