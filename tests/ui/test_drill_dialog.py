@@ -20,8 +20,10 @@ from tests.ui.feeds import StillFeed
 from tui.actions import launch
 from tui.actions.plan import Traffic
 from tui.actions.runs import EventWriter, RunFiles, all_runs, new_run, reports_dir
+from tui.actions.stops import Wish
 from tui.config.state import write_json
 from tui.model.settings import ActionSettings, Config, EngineTarget
+from tui.ui import drill_desk as desk
 from tui.ui.app import MonitorApp, ScreenOptions
 from tui.ui.drills import OFF, READ_ONLY
 from tui.ui.lines import plain
@@ -226,14 +228,14 @@ async def test_a_fault_of_ours_is_told_and_ends_nothing(monkeypatch: pytest.Monk
 
 async def test_a_plan_that_comes_too_late_is_let_go() -> None:
     async with simulated(sigterm="drain-refused") as engine:
-        app, before = app_for(engine.url), held()
-        async with app.run_test(size=(160, 45)) as pilot:
-            await pilot.press("d")
-            await until(lambda: planning(engine.url), 10)
-            await pilot.press("escape")
-            await until(lambda: app.screen is app.main, 5)
-            await until(lambda: not planning(engine.url), 20)
-            await until(lambda: held() == before, 5)
+        before = held()
+        work = asyncio.ensure_future(desk.prepare(Wish("drain"), EngineTarget(engine.url), ALLOWED))
+        await until(lambda: planning(engine.url), 10)
+        work.cancel()  # as by a dialog that is left
+        await asyncio.wait([work])
+        assert planning(engine.url)
+        await until(lambda: not planning(engine.url), 20)
+        await until(lambda: held() == before, 5)
 
 
 def planning(url: str) -> bool:
