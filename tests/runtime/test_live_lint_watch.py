@@ -57,6 +57,18 @@ def test_our_own_default_probes_are_not_judged() -> None:
     assert set(found(watch(), engine())) == {"drain-test"}
 
 
+def test_a_manifest_of_another_engine_is_not_used_and_that_is_said() -> None:
+    manifest = ManifestProbes("pods/article-sglang.yaml:12", "sglang", {"liveness": SHORT})
+    view = engine(probe_origin="vllm's defaults")
+    finding = found(watch(ProbeSettings(manifest=(manifest,))), view)["manifest-unused"]
+    assert (finding.level, finding.scope) == ("warning", made.URL)
+    assert finding.text == "--manifest pods/article-sglang.yaml is not used: no container in it runs vLLM"
+    assert finding.arithmetic == "looked for vLLM, found SGLang (line 12); vllm's defaults are in force"
+    both = (manifest, ManifestProbes("pods/article-sglang.yaml:40", "vllm", {"liveness": SHORT}))
+    assert "manifest-unused" not in found(watch(ProbeSettings(manifest=both)), view)
+    assert "manifest-unused" not in found(watch(), view)
+
+
 def test_a_kind_that_the_config_gives_is_judged_with_what_is_in_force() -> None:
     lint = watch(ProbeSettings(liveness=ProbeSpec(timeout_s=1.0)))
     assert found(lint, engine())["P03"].text == (

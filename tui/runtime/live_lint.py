@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from tui.lint.engines import NAMES
 from tui.lint.live import Seen, Settings, lint
 from tui.lint.measured import merged
+from tui.model.text import clean
+from tui.model.verdicts import Finding
 from tui.runtime.load_times import FILE, LoadTimes, LoadWatch, load_key
 from tui.runtime.measuring import Measuring
 from tui.runtime.past_tests import PastTests, drain_findings
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
 
     from tui.lint.shape import ProbeName
     from tui.model.settings import ProbeSettings, ProbeSpec
     from tui.model.snapshot import EngineView, HostSnapshot
-    from tui.model.verdicts import Finding
     from tui.runtime.clock import Clock
     from tui.runtime.past_tests import PastTest
 
@@ -87,8 +89,27 @@ class LiveLint:
             self._found_at = snapshot.taken_at
             tests = [(view, self._past.of(view)) for view in snapshot.engines]
             each = [self._engine(view, past, snapshot.taken_at) for view, past in tests]
-            self._found = tuple(f for found in each for f in found) + drain_findings(tests, snapshot.wall)
+            self._found = (
+                *(f for found in each for f in found),
+                *drain_findings(tests, snapshot.wall),
+                *self._unused(snapshot),
+            )
         return self._found
+
+    def _unused(self, snapshot: HostSnapshot) -> Iterator[Finding]:
+        """Engines that the manifest says nothing of: their probes are others than were asked for."""
+        held = {one.engine: one.origin for one in self._probes.manifest}
+        if not held:
+            return
+        file = next(iter(held.values())).rpartition(":")[0]
+        runs = ", ".join(f"{NAMES[kind]} (line {origin.rpartition(':')[2]})" for kind, origin in held.items())
+        for view in snapshot.engines:
+            kind = self._settings(view).kind
+            if kind is not None and kind not in held:
+                text = f"--manifest {file} is not used: no container in it runs {NAMES[kind]}"
+                force = f"; {view.probe_origin} are in force" if view.probe_origin else ""
+                seen = f"looked for {NAMES[kind]}, found {runs}{force}"
+                yield Finding("manifest-unused", "warning", view.url, clean(text), clean(seen, 300))
 
     def _engine(self, view: EngineView, past: tuple[PastTest, ...], now: float) -> tuple[Finding, ...]:
         settings, seen = self._settings(view), self._seen(view, past, now)
