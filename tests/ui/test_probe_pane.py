@@ -47,6 +47,21 @@ def test_liveness_that_cannot_see_the_hang_and_what_can() -> None:
     assert "never notice" not in shown(scenes.calm_view())
 
 
+def test_the_top_line_calls_no_probe_ok_that_passes_over_a_hang() -> None:
+    view = scenes.hung_view()
+    (engine,) = view.snapshot.engines
+    engine = replace(engine, probes=tuple(p for p in engine.probes if p.kind != "generate"))
+
+    def top(path: str) -> str:
+        specs = {**engine.probe_specs, "liveness": replace(engine.probe_specs["liveness"], path=path)}
+        snapshot = replace(view.snapshot, engines=(replace(engine, probe_specs=specs),))
+        return shown(replace(view, snapshot=snapshot)).splitlines()[0]
+
+    assert "! probes blind" in top("/health")
+    assert "probes pass" in top("/own/route")
+    assert "probes ok" not in top("/health") + top("/own/route")
+
+
 def test_once_it_has_noticed_it_says_since_when() -> None:
     view = scenes.hung_view()
     (engine,) = view.snapshot.engines

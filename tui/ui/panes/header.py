@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tui.model.units import number
 from tui.model.urls import short_name
 from tui.ui.lines import Line, Span, beside, narrow, width
+from tui.ui.panes.probe_notes import blind, hung
 from tui.ui.words import PROBE_KINDS, gpu_kind, scope_name
 
 if TYPE_CHECKING:
@@ -97,6 +98,9 @@ def _status(view: View) -> Line:
         more = f" +{len(failing) - 1}" if len(failing) > 1 else ""
         text = f"! {PROBE_KINDS[first.kind]} probe fails {scope_name(first.url, view.snapshot)}{more}"
         return (Span(text, "warn"),)
+    if any(blind(view, engine) for engine in view.snapshot.engines):
+        return (Span("! probes blind", "warn"),)
     if any(probe.ok for probe in probes):
-        return (Span("probes ok", "muted"),)
+        unseen = any(hung(view, engine) for engine in view.snapshot.engines)
+        return (Span("probes pass", "warn") if unseen else Span("probes ok", "muted"),)
     return ()
