@@ -167,6 +167,7 @@ def test_memory_that_belongs_to_nobody_is_an_orphan_on_the_chosen_cards(cards: F
     found = orphan_findings(Intent(), seen)
     held = [f for f in found if "GPU 1" in f.text]
     assert [(f.level, f.value) for f in held] == [("warning", 81_559 - 551 - 60_000)]
+    assert held[0].text.startswith("21,008 MiB of GPU 1 in use: no process accounts for it; ")
     assert not [f for f in orphan_findings(Intent(gpus=("0",)), seen) if "GPU 1" in f.text]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tui.checks.preflight.gpus import GpuLook
     from tui.checks.preflight.intent import Intent
+    from tui.model.memory import Orphan
 
 GIB: Final = 1 << 30
 SHM: Final = "/dev/shm"
@@ -112,17 +113,17 @@ def orphan_findings(intent: Intent, seen: GpuLook | None) -> list[CheckFinding]:
         if not table.complete:
             text += f", as far as can be seen: {table.hidden}"
         return [CheckFinding("orphans", "ok", text, 0, 0)]
-    results = []
-    for orphan in found:
-        who = (
-            "GPU memory" if orphan.pid is None else f"pid {orphan.pid} {clean(orphan.name or '', 60)}".strip()
-        )
-        held = "" if orphan.gpu_mem_mib is None else f" holds {orphan.gpu_mem_mib:,.0f} MiB"
-        where = f" of GPU {', '.join(map(str, orphan.gpus))}" if orphan.gpus else ""
-        ends = f"; to end it: {orphan.command}" if orphan.command else ""
-        text = f"orphan: {who}{held}{where}: {orphan.why}{ends}"
-        results.append(CheckFinding("orphans", "warning", text, orphan.gpu_mem_mib, 0))
-    return results
+    return [CheckFinding("orphans", "warning", _orphan(o), o.gpu_mem_mib, 0) for o in found]
+
+
+def _orphan(orphan: Orphan) -> str:
+    where = f" of GPU {', '.join(map(str, orphan.gpus))}" if orphan.gpus else ""
+    size = "" if orphan.gpu_mem_mib is None else f"{orphan.gpu_mem_mib:,.0f} MiB{where}"
+    if orphan.pid is None:
+        return f"{size or f'memory{where}'} in use: {orphan.why}"
+    who = f"orphan pid {orphan.pid} {clean(orphan.name or '', 60)}".strip()
+    ends = f"; to end it: {orphan.command}" if orphan.command else ""
+    return f"{who}{f' holds {size}' if size else where}: {orphan.why}{ends}"
 
 
 def _disk(intent: Intent, what: str, disk: os.statvfs_result) -> CheckFinding:
