@@ -48,7 +48,9 @@ class Pane:
 
     def run(self, *words: str) -> None:
         titled = f"printf '\\033]2;{BEFORE}\\033\\134'"
-        script = f"cd {self._home}; {titled}; {shlex.join(command(*words))}; echo $? > {self.status}; exec cat"
+        script = (
+            f"cd {self._home}; {titled}; {shlex.join(command(*words))}; echo $? > {self.status}; exec cat"
+        )
         options = f"set -g default-terminal {self._term} ; set -s set-clipboard on"
         self.tell(*options.split(), ";", "new-session", "-d", "-x", "160", "-y", "46", script)
 
