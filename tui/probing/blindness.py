@@ -74,13 +74,13 @@ def why_unseen(view: EngineView, wall: float) -> str:
     """
     spec, reading = view.probe_specs["liveness"], view.engine.reading
     probe = next(p for p in view.probes if p.kind == "liveness")
-    passed = f"{_route(spec)} passed {probe.streak} times in a row" if probe.streak > 1 else "it passed"
+    times = f" {probe.streak} times in a row" if probe.streak > 1 else ""
     still = reading.stalled_s if reading is not None and (reading.stalled_scrapes or 0) > 1 else None
     since = f", no step since {_clock(wall - still)} ({seconds(still)})" if still else ""
     # the first look may still see steps of before the hang
     looks, period = spec.failure_threshold + 1, spec.period_s
     progress = f"{looks} * {period:g} = {looks * period:g} s"
-    return f"{passed}{since}; a look at progress at its pace would within {progress}"
+    return f"{_route(spec)} passed{times}{since}; a look at progress at its pace would within {progress}"
 
 
 def by_generating(view: EngineView, wall: float) -> str:
