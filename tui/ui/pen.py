@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.style import Style
 
-    from tui.ui.cells import Look
+    from tui.ui.cells import Cell, Look
     from tui.ui.driver import CellDriver
-    from tui.ui.lines import Line, Role
+    from tui.ui.lines import Line, Role, Span
+
+_MOST = 2048
+"""Texts whose cells are kept."""
 
 
 class Pen:
@@ -34,19 +37,29 @@ class Pen:
     def __init__(self, driver: CellDriver, looks: Mapping[Role, Look]) -> None:
         self._driver = driver
         self._looks = looks
+        self._cells: dict[tuple[str, Role], list[Cell]] = {}
 
     def line(self, y: int, x: int, before: Line, now: Line) -> None:
-        """Put a line at a place; spans at its start that stood there before are left alone."""
-        same = 0
-        for old, new in zip(before, now, strict=False):
-            if old is not new and old != new:
-                break
-            x += len(new[0])
-            same += 1
-        looks, put = self._looks, self._driver.put
-        for span in now[same:]:
-            put(y, x, glyphs(span[0]), looks[span[1]])
+        """Put a line at a place; spans that stood at their very place before are left alone."""
+        stood: dict[int, Span] = {}
+        at = x
+        for span in before:
+            stood[at] = span
+            at += len(span[0])
+        put = self._driver.put
+        for span in now:
+            if stood.get(x) != span:
+                put(y, x, self._cells_of(span))
             x += len(span[0])
+
+    def _cells_of(self, span: Span) -> list[Cell]:
+        key = (span[0], span[1])  # a role is quicker to look up than the look that it stands for
+        cells = self._cells.get(key)
+        if cells is None:
+            if len(self._cells) >= _MOST:
+                self._cells.clear()
+            cells = self._cells[key] = self._driver.cells(glyphs(span[0]), self._looks[span[1]])
+        return cells
 
     def lift(self) -> None:
         """Bring on screen what was put."""
