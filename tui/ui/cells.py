@@ -267,6 +267,8 @@ def _joins(row: list[Cell | None], start: int, end: int, x: int) -> bool:
         return x == end  # the second half of a wide character
     if len(before[0]) != 1 or _is_second_half(row, end):
         return False  # terminals differ on the width of what is wide or composed: move there absolutely
+    if x == end:  # neighbours, as most are
+        return cell[1] == first[1]
     return x - end <= _BRIDGE and all(c is not None and c[1] == first[1] for c in row[end : x + 1])
 
 
@@ -279,7 +281,7 @@ def _run(y: int, row: list[Cell | None], start: int, end: int) -> Run:
     if _is_second_half(row, end):
         end += 1  # it is written with the first, changed or not
     cells = [cell for cell in row[start:end] if cell is not None]
-    return Run(cells[0][1], y, start, "".join(cell[0] for cell in cells), end - start)
+    return Run(cells[0][1], y, start, "".join([cell[0] for cell in cells]), end - start)
 
 
 def paint(runs: list[Run], cursor: tuple[int, int], width: int) -> str:

@@ -63,8 +63,11 @@ def row(chosen: Sequence[tuple[Column[R], int]], item: R) -> Line:
     blanks = 0
     for column, size in chosen:
         cell = column.cell(item)
-        pieces: Line = (cell,) if isinstance(cell, Span) else cell
-        used = width(pieces)
+        pieces: Line
+        if isinstance(cell, Span):
+            pieces, used = (cell,), len(cell[0])
+        else:
+            pieces, used = cell, width(cell)
         if used > size:
             pieces, used = fit(pieces, size), size
         padding = size - used
