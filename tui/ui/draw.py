@@ -75,14 +75,15 @@ def draw(
     if view.mode.full is None:
         view = replace(view, mode=replace(view.mode, skipped=min(scroll, rest)))
     for name, box in layout.boxes.items():
-        if name == view.mode.full:
-            lines, rest = _full(view, name, box, layout.framed, scroll)
-        elif layout.framed and name in _BODIES and view.mode.full is None:
+        if layout.framed and name in _BODIES and view.mode.full is None:
             body = _BODIES[name](view, box.width - 4, box.height - 2)
-            lines = _frame(view, name, body, box)
+            lines = _frame(view, name, body, box)  # they fit
         else:
-            lines = _FLAT[name](view, box.width, box.height)
-        lines = [fit(line, box.width) for line in lines[: box.height]]
+            if name == view.mode.full:
+                lines, rest = _full(view, name, box, layout.framed, scroll)
+            else:
+                lines = _FLAT[name](view, box.width, box.height)
+            lines = [fit(line, box.width) for line in lines[: box.height]]
         lines += [(Span(" " * box.width),)] * (box.height - len(lines))
         panes[name] = [to_ascii(line) for line in lines] if ascii_only else lines
     return layout, panes, rest
