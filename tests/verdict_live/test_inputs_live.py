@@ -110,7 +110,7 @@ def engines(tmp_path: Path) -> Iterator[dict[str, Engine | str]]:
     for home in homes:
         home.mkdir()
     full = ("--traffic", "20", "--prompt-tokens", "100", "--output-tokens", "200")
-    small = {"max_model_len": 512, "kv_tokens": 2048}
+    small: dict[str, Any] = {"max_model_len": 512, "kv_tokens": 2048}
     with (
         simulated(homes[0], *full, keep_orphans_s=30.0, **small) as thrash,
         simulated(homes[1], "--dialect", "sglang", *full, max_num_queued_reqs=2, **small) as away,
