@@ -22,6 +22,8 @@ _PCIE_TX, _PCIE_RX = 0, 1
 
 EACH = 0.0
 """At every reading."""
+CLOCKS = 3.5
+"""At every fourth reading, one a second: clocks may be 5 s old, and are a quarter of what each would ask."""
 SLOW = 5.0
 """Every 5 s: what changes seldom, or takes the driver long."""
 RARE = 15.0
@@ -142,8 +144,8 @@ QUERIES: tuple[Query, ...] = (
             Call("nvmlDeviceGetCurrentClocksThrottleReasons", (), convert.throttle),
         ),
     ),
-    _one("clock_sm_mhz", "nvmlDeviceGetClockInfo", _CLOCK_SM, to=convert.whole),
-    _one("clock_mem_mhz", "nvmlDeviceGetClockInfo", _CLOCK_MEM, to=convert.whole),
+    _one("clock_sm_mhz", "nvmlDeviceGetClockInfo", _CLOCK_SM, to=convert.whole, every=CLOCKS),
+    _one("clock_mem_mhz", "nvmlDeviceGetClockInfo", _CLOCK_MEM, to=convert.whole, every=CLOCKS),
     _one("clock_max_mhz", "nvmlDeviceGetMaxClockInfo", _CLOCK_SM, to=convert.whole, every=ONCE),
     _PROCESSES,
     _ecc("ecc_uncorrected", _UNCORRECTED, _VOLATILE),
