@@ -115,6 +115,8 @@ class EngineReader:
         rate = partial(self._windows.rate, window_s=RATE_WINDOW_S)
         ratios = Ratios(self._windows, errors_told=self._errors_told(samples))
         latencies = _Latencies(self._windows)
+        own_queue = bool(generating(samples, self.table))
+        self._stand_in(latencies.figures, present, ratios, own_queue=own_queue)
         reading = EngineReading(
             url=self._url,
             engine=self.table.engine,
@@ -152,31 +154,32 @@ class EngineReader:
             ranks=self._ranks(running, waiting, kv),
             started_at=started,
             restarts=self.restarts,
+            **latencies.figures,
         )
-        reading = dataclasses.replace(reading, **latencies.figures)
-        own_queue = bool(generating(samples, self.table))
-        return bounded(self._with_means(reading, present, ratios, own_queue=own_queue))
+        return bounded(reading)
 
-    def _with_means(
-        self, reading: EngineReading, present: Present, ratios: Ratios, *, own_queue: bool
-    ) -> EngineReading:
+    @staticmethod
+    def _stand_in(
+        figures: dict[str, float | None], present: Present, ratios: Ratios, *, own_queue: bool
+    ) -> None:
         """Latencies from what stands in for a histogram where the engine has none.
 
         Args:
-            reading: with what the histograms tell.
+            figures: what the histograms tell, by field; filled up.
             present: the scrape.
             ratios: over its window.
             own_queue: what is told of the queue is told of one before another that nobody measures.
         """
         tells = not own_queue
         queue_mean = _either(ratios.mean("queue_sum"), present.total("queue_mean_s")) if tells else None
-        return dataclasses.replace(
-            reading,
-            e2e_mean_s=_either(reading.e2e_mean_s, ratios.mean("e2e_sum")),
-            queue_mean_s=_either(reading.queue_mean_s, queue_mean),
-            e2e_p95_s=_either(reading.e2e_p95_s, present.total("e2e_p95_s")),
-            queue_p95_s=_either(reading.queue_p95_s, present.total("queue_p95_s") if tells else None),
-        )
+        spare = {
+            "e2e_mean_s": ratios.mean("e2e_sum"),
+            "queue_mean_s": queue_mean,
+            "e2e_p95_s": present.total("e2e_p95_s"),
+            "queue_p95_s": present.total("queue_p95_s") if tells else None,
+        }
+        for field, value in spare.items():
+            figures[field] = _either(figures[field], value)
 
     def _stats_off(self, samples: Samples) -> EngineReading:
         off = self.table.off
