@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui.actions.picture import Follower
 from tui.model.settings import EngineTarget
+from tui.sources.deadline import within
 from tui.ui import drill_desk as desk
 from tui.ui.panes.drill_result import outcome
 from tui.ui.panes.drill_run import named, target
@@ -42,6 +43,8 @@ class Drills:
         self._app = app
         self._config = config
         self._follower: Follower | None = None
+        self._found = asyncio.Event()
+        """There is one to follow."""
         self._searched_at = 0.0
 
     # ------------------------------------------------------------------ following
@@ -57,7 +60,21 @@ class Drills:
             elif time.monotonic() - self._searched_at >= SEARCH_S:
                 await self._search()
             await self._tell()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until the next look at the test that runs; where there is none, until there is or may be one."""
+        if self._follower is not None:
             await asyncio.sleep(LOOK_S)
+            return
+        self._found.clear()
+        with suppress(asyncio.TimeoutError):
+            await within(SEARCH_S, self._found.wait())
+
+    def _follow(self, files: RunFiles) -> Follower:
+        follower = self._follower = Follower(files)
+        self._found.set()
+        return follower
 
     async def _search(self, *, first: bool = False) -> None:
         self._searched_at = time.monotonic()
@@ -66,11 +83,11 @@ class Drills:
         except asyncio.TimeoutError:
             return
         if running is not None:
-            self._follower = Follower(running)
+            self._follow(running)
             if first and running.unseen.exists():
                 self._show()
         elif first and owed is not None:
-            self._follower = Follower(owed)
+            self._follow(owed)
             await self._forget(owed)  # it is offered once
 
     async def _tell(self) -> None:
@@ -135,5 +152,4 @@ class Drills:
 
     def _begun(self, files: RunFiles) -> None:
         """The dialog has started a test: its page takes the dialog's place."""
-        self._follower = Follower(files)
-        self._app.switch_screen(DrillRun(self._follower, *self._app.page_parts()))
+        self._app.switch_screen(DrillRun(self._follow(files), *self._app.page_parts()))
