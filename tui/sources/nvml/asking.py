@@ -9,7 +9,7 @@ from tui.sources.nvml.errors import ABSENT, DEVICE_FATAL, LASTING, LIBRARY_FATAL
 from tui.sources.nvml.queries import EACH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tui.sources.nvml.binding import CallNvml
     from tui.sources.nvml.queries import Query
@@ -19,6 +19,8 @@ RETRY_LASTING_S = 60.0
 RETRY_ERROR_MAX_S = 8.0
 """Other failures are retried at the next reading, then after 1, 3, 7 and this many seconds: a call that fails
 is often slow, too."""
+
+_NOTHING: Mapping[str, object] = {}
 
 
 class Answers:
@@ -55,8 +57,7 @@ class Answers:
         """The figures that are known, by field."""
         found: dict[str, Any] = {}
         for answer in self._answers:
-            if answer.values:
-                found.update(zip(answer.query.fields, answer.values, strict=True))
+            found.update(answer.values)
         return found
 
     def missing(self) -> list[Missing]:
@@ -93,7 +94,8 @@ class _Answer:
 
     def __init__(self, query: Query, spread: float) -> None:
         self.query = query
-        self.values: tuple[object, ...] = ()
+        self.values: Mapping[str, object] = _NOTHING
+        """By field."""
         self.failure: NvmlCallError | None = None
         self.missing: tuple[Missing, ...] = ()
         self.due = float("-inf")
@@ -135,7 +137,8 @@ class _Answer:
             self.missing = tuple(missing(field, newer, self.query.enable) for field in lacking)
         elif self._first == 0:
             self.missing = ()
-        self.values = self._growth(values, now) if self.query.rate else values
+        known = self._growth(values, now) if self.query.rate else values
+        self.values = dict(zip(self.query.fields, known, strict=True))
         self.failure = None
         self._failures = 0
         self.due = now + self.query.period_s * (1.0 - self._spread)
@@ -153,7 +156,7 @@ class _Answer:
         )
 
     def _refuse(self, failure: NvmlCallError, now: float) -> None:
-        self.values = ()
+        self.values = _NOTHING
         self._counted = None
         self.failure = failure
         self.missing = tuple(missing(field, failure, self.query.enable) for field in self.query.fields)
