@@ -83,7 +83,8 @@ class BusiestMeter:
         self._hz = os.sysconf("SC_CLK_TCK")
         self._at: float | None = None
         self._due = 0.0
-        self._ticks: dict[str, tuple[bytes, int]] = {}
+        self._ticks: dict[str, tuple[bytes, int, bytes]] = {}
+        """By pid, as the last scan found it: its start, its ticks, and the text that they are from."""
         self._threads: dict[str, dict[str, int]] = {}
         self._figures = Busiest()
 
@@ -135,15 +136,21 @@ class BusiestMeter:
         newest = 0
         for pid in numbered(proc):
             try:
-                parsed = parse_stat(read_start(f"{proc}/{pid}/stat", 512))
+                stat = read_start(f"{proc}/{pid}/stat", 512)
             except OSError:
                 continue  # it has ended since the listing
+            was = before.get(pid)
+            if (
+                was is not None and was[2] == stat
+            ):  # it has slept: most have, and parsing is a third of a look
+                after[pid] = was
+                continue
+            parsed = parse_stat(stat)
             if parsed is None:
                 continue
             comm, fields = parsed
             start, ticks = fields[START], int(fields[UTIME]) + int(fields[STIME])
-            after[pid] = start, ticks
-            was = before.get(pid)
+            after[pid] = start, ticks, stat
             fresh = was is None or was[0] != start
             used = ticks if was is None or fresh else ticks - was[1]
             if first:
