@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,7 +29,8 @@ SENDERS = {
 def test_a_stranger_is_spared_by_this_process(way: str) -> None:
     with pytest.raises(StraySignalError):
         exec(SENDERS[way].format(pid=STRANGER), {})
-    assert f"would send signal 18 to [{STRANGER}" in signal_guard.take_notes()
+    told = re.search(r"would send signal 18 to \[([0-9, ]+)\]", signal_guard.take_notes())
+    assert told and str(STRANGER) in told[1].split(", ")  # a group has more members, of any age
 
 
 @pytest.mark.parametrize("way", SENDERS)
