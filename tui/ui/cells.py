@@ -188,7 +188,8 @@ class Buffer:
     def __init__(self) -> None:
         self._wanted: dict[int, list[Cell | None]] = {}
         self._shown: dict[int, list[Cell | None]] = {}
-        self._dirty: set[int] = set()
+        self._dirty: dict[int, list[tuple[int, int]]] = {}
+        """By row: the columns from and to which something was written."""
 
     def forget(self) -> None:
         """The terminal's content is unknown from now on: send all that comes."""
@@ -211,7 +212,7 @@ class Buffer:
                     row.extend([None] * (x - len(row)))
                 row[x : x + len(cells)] = cells
             del row[columns:]
-            self._dirty.add(y)
+            self._dirty.setdefault(y, []).append((0, columns))
 
     def put(self, y: int, x: int, cells: list[Cell]) -> None:
         """Want these cells at a place; within the terminal, as far as the caller knows."""
@@ -219,7 +220,7 @@ class Buffer:
         if len(row) < x:
             row.extend([None] * (x - len(row)))
         row[x : x + len(cells)] = cells
-        self._dirty.add(y)
+        self._dirty.setdefault(y, []).append((x, x + len(cells)))
 
     def changed(self) -> list[Run]:
         """What differs between wanted and shown, in screen order; it counts as shown from now on."""
@@ -228,19 +229,24 @@ class Buffer:
             wanted = self._wanted[y]
             shown = self._shown.get(y)
             if shown != wanted:
-                runs += _row_runs(y, wanted, shown or [])
+                runs += _row_runs(y, wanted, shown or [], self._dirty[y])
                 self._shown[y] = wanted.copy()
         self._dirty.clear()
         return runs
 
 
-def _row_runs(y: int, wanted: list[Cell | None], shown: list[Cell | None]) -> list[Run]:
+def _row_runs(
+    y: int, wanted: list[Cell | None], shown: list[Cell | None], written: list[tuple[int, int]]
+) -> list[Run]:
     padded = shown + [None] * (len(wanted) - len(shown))
-    places = [
-        x
-        for x, (new, old) in enumerate(zip(wanted, padded, strict=True))
-        if new is not old and new != old and new is not None
-    ]
+    places: list[int] = []
+    done = 0
+    for start, end in sorted(written):
+        for x in range(max(start, done), min(end, len(wanted))):
+            new, old = wanted[x], padded[x]
+            if new is not old and new != old and new is not None:
+                places.append(x)
+        done = max(done, end)
     runs: list[Run] = []
     start = end = -1
     for x in places:
