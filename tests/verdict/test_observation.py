@@ -117,3 +117,34 @@ def test_full_disk_or_core_may_read_a_little_above_100() -> None:
     picture = picture_from_observation({"observations": {"host": {"disk_util_pct": 100.4, "cpu_cores": 3.5}}})
     assert picture.host is not None
     assert (picture.host.disk_util_pct, picture.host.cpu_cores) == (100.0, 4)
+
+
+def test_health_is_not_sure_while_a_probe_that_may_be_the_one_that_fails_was_not_made() -> None:
+    engine = {
+        "running": 2, "waiting": 0, "kv_usage": 0.04, "gen_tok_s": 60, "ttft_p95_s": 0.2, "itl_p95_s": 0.014,
+        "error_ratio": 0, "max_num_seqs": 256,
+    }  # fmt: skip
+    card = {
+        "sm_pct": 15, "mem_used_mib": 70000, "mem_total_mib": 81559, "clock_sm_mhz": 1980, "clock_max_mhz": 1980,
+        "throttle": [], "power_w": 160, "power_limit_w": 700,
+    }  # fmt: skip
+    well = {"status": 200, "latency_s": 0.2}
+    probes: dict[str, Any] = {"liveness": well, "readiness": well, "generate": well}
+    seen = {
+        "gpus": [card],
+        "engine": engine,
+        "host": {"cpu_pct_total": 2, "cpu_cores": 64, "busiest_thread_cpu_pct": 20, "ctx_switches_s": 9000},
+        "phase": "serving",
+        "duration_s": 300,
+    }
+
+    def judged(probes: dict[str, Any]) -> tuple[str, str, list[str]]:
+        found = classify_line(line(**seen, probes=probes))
+        return found["verdict"], found["confidence"], found["missing"]
+
+    assert judged(probes) == ("healthy", "high", [])
+    reset = probes | {"generate": {"status": "reset", "latency_s": 5.0}}
+    assert judged(reset)[0] == "queueing_upstream"
+    for kind in probes:
+        rest = {name: probe for name, probe in probes.items() if name != kind}
+        assert judged(rest) == ("healthy", "medium", [f"{kind} probe"])

@@ -8,9 +8,11 @@ from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 
 if TYPE_CHECKING:
+    from tui.model.readings import ProbeKind
     from tui.verdict.signals import Signals
 
 GENERATE = "generate probe"
+PROVING: tuple[ProbeKind, ...] = ("liveness", "readiness", "generate")
 
 
 def _disturbed(s: Signals) -> bool:
@@ -61,6 +63,9 @@ def healthy(s: Signals) -> Outcome:
         missing.append("error_ratio")
     if s.picture.phase is None or (s.picture.phase == "unknown" and not s.picture.live):
         missing.append("phase")
+    if not s.picture.live:
+        # a probe that an observation leaves out may be the one that fails
+        missing += [f"{kind} probe" for kind in PROVING if kind not in s.answers]
     return fires(2 if missing else 3, *shown, missing=tuple(missing))
 
 
