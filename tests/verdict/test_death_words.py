@@ -71,6 +71,9 @@ def test_without_a_supervisor_only_what_was_seen_is_said() -> None:
     assert exit_text(DeathReading(asked_to_stop=True), None) == "it was asked to stop"
     assert "asked to stop" in death_advice(DeathReading(asked_to_stop=True))[0]
     assert "for memory" in death_advice(DeathReading(kernel=(OOM,)))[0]
+    crashed = death_advice(DeathReading(core_crashed=True, log=("EngineDeadError",)))
+    assert crashed[0].startswith("its core crashed")
+    assert "Restart=on-failure" in crashed[1]
 
 
 # ------------------------------------------------------------------------------- verdicts

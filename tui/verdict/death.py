@@ -109,6 +109,9 @@ def _advice(death: DeathReading) -> Iterator[str]:
             yield "the kernel ended it for memory: raise its limit, or give it less to hold"
         elif death.asked_to_stop:
             yield "its log says that it was asked to stop: see who stopped it"
+        elif death.core_crashed:
+            yield "its core crashed: its log tells why, in the lines before the server's own end"
+            yield "vLLM often ends with 0 then, a clean stop to Restart=on-failure: use Restart=always"
         return
     code = ended.code
     if ended.error:
