@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -124,3 +126,21 @@ def test_any_subset_of_a_card_is_judged_without_false_calm(
     found = classify(made, LIMITS, SLO)
     if verdict not in ("healthy", "idle") and found["verdict"] in ("healthy", "idle"):
         assert found["confidence"] != "high"
+
+
+EACH = 60
+SICK = [name for name in cards.BUILDERS if name not in ("healthy", "idle")]
+
+
+@pytest.mark.parametrize("verdict", SICK)
+def test_no_single_field_of_a_card_that_is_gone_makes_it_surely_calm(verdict: str) -> None:
+    """A throttle reason that cannot be read was taken for none: a card at half its clock was healthy."""
+    wrong = []
+    for case in cards.cases(verdict, EACH):
+        for where in cards.fields(case.line["observations"]):
+            changed = copy.deepcopy(case.line)
+            cards.remove_field(changed["observations"], where)
+            found = classify(changed, LIMITS, SLO)
+            if found["verdict"] in ("healthy", "idle") and found["confidence"] == "high":
+                wrong.append((case.line["id"], where))
+    assert not wrong

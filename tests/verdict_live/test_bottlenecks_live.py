@@ -92,9 +92,12 @@ def test_queueing_upstream(tmp_path: Path, fake_nvml: FakeNvml) -> None:
 def test_degraded_cache(tmp_path: Path, fake_nvml: FakeNvml) -> None:
     """Prompts that share nothing are computed in small pieces beside a decode that stays on time."""
     working(fake_nvml, util_gpu=85)
-    traffic = ("--traffic", "0.6", "--prompt-tokens", "1500", "--shared-prefix", "0", "--output-tokens", "40")
-    slow: dict[str, Any] = {"max_num_batched_tokens": 32, "prefill_tok_s": 900.0}
+    config = tmp_path / "config.toml"
+    config.write_text("[slo]\nttft_p95_s = 0.4\n")
+    traffic = ("--traffic", "0.8", "--prompt-tokens", "600", "--shared-prefix", "0", "--output-tokens", "40")
+    slow: dict[str, Any] = {"max_num_batched_tokens": 48, "prefill_tok_s": 1000.0}
     with simulated(tmp_path, *traffic, **slow) as engine:
-        engine.until("vllm:time_to_first_token_seconds_count", 2)
-        found, _ = judged(tmp_path, fake_nvml, engine.url, "degraded_cache", samples=4, interval=0.8)
+        engine.until("vllm:time_to_first_token_seconds_count", 1)
+        words = ("--config", str(config))
+        found, _ = judged(tmp_path, fake_nvml, engine.url, "degraded_cache", *words, samples=5, interval=0.8)
     assert "hit" in texts(found)

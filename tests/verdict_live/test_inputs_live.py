@@ -161,6 +161,7 @@ class Watch:
         return set(INPUTS - self.found - lacking)
 
 
+@pytest.mark.timeout(120)
 async def test_every_input_of_every_rule_comes_the_live_way(
     tmp_path: Path, nvml_here: FakeNvml, engines: dict[str, Any]
 ) -> None:

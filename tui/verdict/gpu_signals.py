@@ -151,7 +151,7 @@ def slow_link(gpu: GpuReading) -> bool:
     width, width_max, gen, gen_max = gpu.pcie_width, gpu.pcie_width_max, gpu.pcie_gen, gpu.pcie_gen_max
     narrow = width is not None and width_max is not None and width < width_max
     old = gen is not None and gen_max is not None and gen < gen_max
-    return narrow or (old and (gpu.sm_pct or 0.0) >= _LOAD_SM_PCT)
+    return narrow or (old and (gpu.sm_pct or 0.0) >= LOAD_SM_PCT)
 
 
 _LANE_MB_S = {1: 250.0, 2: 500.0, 3: 985.0, 4: 1969.0, 5: 3938.0, 6: 7563.0}
@@ -175,12 +175,13 @@ _HARMLESS = frozenset(("idle", "display_clocks"))
 _CAPS = frozenset(("sw_power_cap", "applications_clocks", "sync_boost"))
 _STUCK_CLOCK_RATIO = 0.6
 """Boost tables and power-limited cards work at 0.7 of their maximum without any fault."""
-_LOAD_SM_PCT = 50.0
+LOAD_SM_PCT = 50.0
+"""From here on a card counts as under load."""
 _LASTING_SHARE = 0.5
 
 
 def _throttled(gpu: GpuReading, all_: GpuSignals, thresholds: Thresholds) -> Throttled | None:
-    if gpu.sm_pct is not None and gpu.sm_pct < _LOAD_SM_PCT:
+    if gpu.sm_pct is not None and gpu.sm_pct < LOAD_SM_PCT:
         return None  # an idle card clocks down, and that is no fault
     ratio = clock_ratio(gpu)
     reasons = tuple(r for r in gpu.throttle or () if r not in _HARMLESS)

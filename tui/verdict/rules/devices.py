@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
+from tui.verdict.gpu_signals import LOAD_SM_PCT, clock_ratio
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 
 if TYPE_CHECKING:
+    from tui.model.readings import GpuReading
     from tui.verdict.gpu_signals import Throttled
     from tui.verdict.signals import Signals
 
@@ -82,7 +84,16 @@ def power_thermal(s: Signals) -> Outcome:
     known = any(g.clock_sm_mhz is not None and g.clock_max_mhz for g in gpus.loaded)
     if not known and (gpus.sm_max or 100.0) >= limits.sm_low_pct:
         return cannot_say("gpus.clock_sm_mhz")
+    if any(_may_be_throttled(gpu, limits.clock_low_ratio) for gpu in gpus.loaded):
+        return cannot_say("gpus.throttle", evidence=(ev.clock(s), ev.temperature(s)))
     return quiet(ev.clock(s), ev.temperature(s))
+
+
+def _may_be_throttled(gpu: GpuReading, limit: float) -> bool:
+    """Its clock is low under load, and why that is cannot be read."""
+    ratio = clock_ratio(gpu)
+    works = gpu.sm_pct is None or gpu.sm_pct >= LOAD_SM_PCT
+    return gpu.throttle is None and works and ratio is not None and ratio < limit
 
 
 def _bites(s: Signals, found: tuple[Throttled, ...]) -> Outcome:
@@ -103,7 +114,9 @@ def _bites(s: Signals, found: tuple[Throttled, ...]) -> Outcome:
     # a low clock that nothing explains is one signal; it needs the users' word for it
     points = bool(worst.reasons) + slow + (hot or worst.hard) + s.pressed
     if not worst.reasons and not s.pressed and s.latency:
-        return quiet(*shown)
+        return (
+            quiet(*shown) if worst.gpu.throttle is not None else cannot_say("gpus.throttle", evidence=shown)
+        )
     return fires(points, *shown, missing=() if slow else ("gpus.clock_sm_mhz",))
 
 
