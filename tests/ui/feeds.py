@@ -35,7 +35,7 @@ class StillFeed:
     """Shows one view's picture, and remembers what was done to it."""
 
     def __init__(self, view: View, history: History | None = None) -> None:
-        self.history = history if history is not None else scenes.history()
+        self.history = history if history is not None else view.trends._history
         self.version = 1
         self.interval_s = view.snapshot.interval_s
         self.generate = view.snapshot.generate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tui.model.history import History
 from tui.model.places import ContainerReading
@@ -262,33 +262,66 @@ def kv_cache(url: str = URLS[0]) -> Verdict:
 
 HOST_IDLE = Verdict("host", "healthy", "HEALTHY", confidence="high", since=WALL - 1700)
 FINDINGS = (
-    Finding("P01", "warning", URLS[0], "liveness timeout 1 s < p99 probe latency 1.4 s", "1.0 < 1.4"),
+    Finding(
+        "P03",
+        "warning",
+        URLS[0],
+        "timeout 1 s < probe p99 1.4 s: a busy server looks dead to liveness",
+        "1.0 < 1.4",
+    ),
     Finding("T01", "info", "host", "drain never tested"),
 )
 CALM = Judgement((HOST_IDLE, healthy(URLS[0]), healthy(URLS[1])))
 SICK = Judgement((HOST_IDLE, kv_cache(), healthy(URLS[1])), FINDINGS)
 
 
-@functools.lru_cache(maxsize=8)
-def history(engines: int = 2, gpus: int = 8, seconds: int = 1800) -> History:
-    """Half an hour of smooth figures at one a second, with one gap; shared, nobody adds to it."""
+class Late(NamedTuple):
+    """What a series did of late in place of its usual wave."""
+
+    scope: str
+    signal: str
+    lasts_s: int
+    value: float | None
+    slope: float = 0.0
+    """Added each second."""
+
+
+def filled(url: str) -> tuple[Late, ...]:
+    """Two minutes of a full KV cache."""
+    return (
+        Late(url, "gen_tok_s", 120, 600.0),
+        Late(url, "waiting", 120, 0.0, 1 / 3),
+        Late(url, "kv_usage", 120, 0.99),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def history(
+    engines: int = 2, gpus: int = 8, seconds: int = 1800, late: tuple[Late, ...] = filled(URLS[0])
+) -> History:
+    """Smooth figures at one a second, with one gap of the engines'; shared, nobody adds to it."""
     found = History()
+    lately = {(one.scope, one.signal): one for one in late}
+
+    def add(scope: str, signal: str, second: int, value: float | None) -> None:
+        left = seconds - second
+        if (one := lately.get((scope, signal))) is not None and left < one.lasts_s:
+            value = None if one.value is None else one.value + one.slope * (one.lasts_s - left)
+        found.add(scope, signal, NOW - left + 0.5, value)
+
     for second in range(seconds):
-        at = NOW - seconds + second + 0.5
         wave = (second % 600) / 600
-        gap = 900 <= second < 960
-        for index in range(engines):
-            url = URLS[index]
-            full = second > seconds - 120 and index == 0
-            found.add(url, "gen_tok_s", at, None if gap else (600.0 if full else 1500 + 500 * wave))
-            found.add(url, "waiting", at, None if gap else (second - seconds + 120) / 3 if full else 0.0)
-            found.add(url, "kv_usage", at, None if gap else (0.99 if full else 0.3 + 0.3 * wave))
+        gap = 300 < seconds - second <= 360
+        for url in URLS[:engines]:
+            add(url, "gen_tok_s", second, None if gap else 1500 + 500 * wave)
+            add(url, "waiting", second, None if gap else 0.0)
+            add(url, "kv_usage", second, None if gap else 0.3 + 0.3 * wave)
         for index in range(gpus):
-            found.add(f"gpu:GPU-{index}", "sm_pct", at, 40 + 50 * wave)
-            found.add(f"gpu:GPU-{index}", "power_w", at, 300 + 300 * wave)
-        found.add("host", "cpu_pct_total", at, 10 + 20 * wave)
-        found.add("host", "disk_util_pct", at, 5 + 10 * wave)
-        found.add("host", "net_mb_s", at, 200 + 200 * wave)
+            add(f"gpu:GPU-{index}", "sm_pct", second, 40 + 50 * wave)
+            add(f"gpu:GPU-{index}", "power_w", second, 300 + 300 * wave)
+        add("host", "cpu_pct_total", second, 10 + 20 * wave)
+        add("host", "disk_util_pct", second, 5 + 10 * wave)
+        add("host", "net_mb_s", second, 200 + 200 * wave)
     return found
 
 
@@ -303,12 +336,13 @@ SICK_TIMELINES = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 85, "kv_cache")
 
 
 def calm_view(**mode: Any) -> View:
-    return View(snapshot(), CALM, Trends(history()), CALM_TIMELINES, Mode(**mode))
+    return View(snapshot(), CALM, Trends(history(late=())), CALM_TIMELINES, Mode(**mode))
 
 
-def sick_snapshot() -> HostSnapshot:
-    sick = engine(
-        0,
+def sick_engine(index: int = 0) -> EngineView:
+    """Its KV cache is full."""
+    return engine(
+        index,
         running=41.0,
         waiting=37.0,
         waiting_by_reason={"capacity": 37.0},
@@ -319,10 +353,15 @@ def sick_snapshot() -> HostSnapshot:
         itl_p95_s=0.21,
         gen_tok_s=610.0,
         prefix_hit_ratio=0.12,
-        probing=probes(URLS[0], latency_p99_s=1.4),
+        probing=probes(URLS[index], latency_p99_s=1.4),
     )
+
+
+def sick_snapshot() -> HostSnapshot:
     gpus = tuple(gpu(i, sm_pct=61.0 - i, mem_ctrl_pct=48.0) for i in range(8))
-    return replace(snapshot(), engines=(sick, engine(1)), gpus=Observed(GpuSet(gpus, "550.54.15"), FRESH))
+    return replace(
+        snapshot(), engines=(sick_engine(), engine(1)), gpus=Observed(GpuSet(gpus, "550.54.15"), FRESH)
+    )
 
 
 def sick_view(**mode: Any) -> View:
@@ -382,7 +421,11 @@ def stale_view(**mode: Any) -> View:
         (replace(HOST_IDLE, verdict="unknown", title="UNKNOWN", confidence="low"), down, healthy(URLS[1]))
     )
     lines = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 12, "engine_down"))}
-    return View(found, judgement, Trends(history()), lines, Mode(**mode))
+    silent = tuple(Late(URLS[0], signal, 12, None) for signal in ("gen_tok_s", "waiting", "kv_usage"))
+    stuck_for = tuple(
+        Late(f"gpu:GPU-{i}", signal, 31, None) for i in range(8) for signal in ("sm_pct", "power_w")
+    )
+    return View(found, judgement, Trends(history(late=silent + stuck_for)), lines, Mode(**mode))
 
 
 def broken_view(**mode: Any) -> View:
@@ -426,7 +469,7 @@ def broken_view(**mode: Any) -> View:
     found = replace(snapshot(engines=1), gpus=Observed(GpuSet(rows, "550.54.15", other, notes), FRESH))
     judgement = Judgement((replace(fault, scope="host"), fault))
     lines = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 12, "gpu_fault"))}
-    return View(found, judgement, Trends(history()), lines, Mode(**mode))
+    return View(found, judgement, Trends(history(late=())), lines, Mode(**mode))
 
 
 def hung_view(**mode: Any) -> View:
@@ -469,7 +512,8 @@ def hung_view(**mode: Any) -> View:
     found = replace(snapshot(engines=1), engines=(stuck,), generate=True)
     judgement = Judgement((replace(verdict, scope="host"), verdict))
     lines = {**CALM_TIMELINES, URLS[0]: (*TIMELINE, (WALL - 42, "engine_hung"))}
-    return View(found, judgement, Trends(history()), lines, Mode(**mode))
+    stopped = (Late(URLS[0], "gen_tok_s", 42, 0.0),)
+    return View(found, judgement, Trends(history(late=stopped)), lines, Mode(**mode))
 
 
 def unknown_view(**mode: Any) -> View:
@@ -483,6 +527,30 @@ def unknown_view(**mode: Any) -> View:
     return View(found, judgement, Trends(history(0, 0)), timelines, Mode(**mode))
 
 
+def forbidden_view(**mode: Any) -> View:
+    """A user who may look at little: no GPU, no thread of others, one engine that sends us away."""
+    no_gpus = SourceStatus(
+        SourceState.FAILED, "no_permission", "nvmlInit: insufficient permissions", since=NOW - 60, failures=9
+    )
+    away = SourceStatus(SourceState.FAILED, "403", since=NOW - 60, failures=12)
+    shut = replace(engine(0), engine=Observed(None, away))
+    unread = Missing("busiest_thread_cpu_pct", "no_permission", "run as the engine's user, or as root")
+    partly = host(
+        busiest_process=None, busiest_process_cpu_pct=None, busiest_process_pid=None, busiest_thread=None,
+        busiest_thread_cpu_pct=None, busiest_thread_pid=None, missing=(unread,),
+    )  # fmt: skip
+    found = replace(
+        snapshot(engines=0),
+        gpus=Observed(None, no_gpus),
+        host=Observed(partly, FRESH),
+        engines=(shut, engine(1)),
+    )
+    never = tuple(Late(URLS[0], signal, 99, None) for signal in ("gen_tok_s", "waiting", "kv_usage"))
+    judgement = judge_all(found, History(), Thresholds(), Slo())
+    timelines = {verdict.scope: ((WALL - 60, verdict.verdict),) for verdict in judgement.verdicts}
+    return View(found, judgement, Trends(history(2, 0, 60, never)), timelines, Mode(**mode))
+
+
 def pending_view(**mode: Any) -> View:
     """The first frame: nothing has been read."""
     nothing = HostSnapshot(taken_at=NOW, wall=WALL, hostname="gpu-07", discovery_done=False)
@@ -490,13 +558,15 @@ def pending_view(**mode: Any) -> View:
 
 
 def crowded_view(gpus: int = 16, engines: int = 12, **mode: Any) -> View:
-    verdicts = (HOST_IDLE, *(healthy(url) for url in URLS[: engines - 1]), kv_cache(URLS[engines - 1]))
-    found = snapshot(gpus=gpus, engines=engines)
+    last = engines - 1
+    verdicts = (HOST_IDLE, *(healthy(url) for url in URLS[:last]), kv_cache(URLS[last]))
+    found = snapshot(gpus=gpus, engines=last)
+    timelines = dict.fromkeys(("host", *URLS[:last]), ((WALL - 700, "healthy"),))
     return View(
-        found,
+        replace(found, engines=(*found.engines, sick_engine(last))),
         Judgement(verdicts, FINDINGS),
-        Trends(history(engines, gpus, 600)),
-        CALM_TIMELINES,
+        Trends(history(engines, gpus, 700, filled(URLS[last]))),
+        {**timelines, URLS[last]: ((WALL - 700, "healthy"), (WALL - 85, "kv_cache"))},
         Mode(**mode),
     )
 
@@ -512,7 +582,8 @@ def wide_view(**mode: Any) -> View:
     )
     engines = tuple(engine(index, model=model) for index, model in enumerate(models))
     shown = replace(shown, engines=engines)
-    return View(shown, CALM, Trends(history()), CALM_TIMELINES, Mode(**mode))
+    verdicts = (HOST_IDLE, *(healthy(url) for url in URLS[:4]))
+    return View(shown, Judgement(verdicts), Trends(history(4, 2, late=())), CALM_TIMELINES, Mode(**mode))
 
 
 SCENES: dict[str, Callable[..., View]] = {
@@ -523,6 +594,7 @@ SCENES: dict[str, Callable[..., View]] = {
     "broken": broken_view,
     "hung": hung_view,
     "unknown": unknown_view,
+    "forbidden": forbidden_view,
     "pending": pending_view,
     "crowded": crowded_view,
     "wide": wide_view,

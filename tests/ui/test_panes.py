@@ -99,7 +99,7 @@ def test_the_sick_verdict_in_full() -> None:
     assert rows(text, "because +kv 0.99 .limit 0.90. +waiting 37 rising +preempting 3.1/s")
     assert rows(text, "not known: network: no link counters")
     assert rows(text, "do +lower --max-num-seqs .now 256.; shorter --max-model-len")
-    assert rows(text, "also +! liveness timeout .* +secondary compute +· drain never tested")
+    assert rows(text, "also +! timeout 1 s < probe p99 1.4 s: .* +secondary compute +· drain never tested")
     assert rows(text, "past 30 min .*healthy.*━kv━.*healthy.*━kv━")
 
 
@@ -321,7 +321,7 @@ def test_the_host_pane() -> None:
     assert rows(text, r"pressure cpu +3.1 % +io +0.2 % +memory +0.0 % +switches +121k/s")
     assert rows(text, r"process +312 % vllm .4000.")
     assert rows(text, r"thread +88 % VLLM::EngineCore .4010.")
-    assert rows(text, r"nvme0n1 +220 +41 +12.4 +2.9 +8 +0ms")
+    assert rows(text, r"nvme0n1 +220 +41 +12.4 +2.9 +8 +0.2ms")
 
 
 def test_more_cores_than_columns_show_the_busiest_of_each_group() -> None:

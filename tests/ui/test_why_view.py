@@ -53,7 +53,7 @@ def test_the_verdict_is_told_whole() -> None:
     for line in verdict.advice:
         assert rows(text, re.escape(line))
     assert rows(text, "also fits +compute")
-    assert rows(text, "! vllm :8000: liveness timeout .* 1.0 < 1.4")
+    assert rows(text, "! vllm :8000: timeout 1 s < probe p99 .* 1.0 < 1.4")
 
 
 def test_every_rule_stands_there_with_its_answer() -> None:

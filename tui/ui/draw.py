@@ -99,7 +99,7 @@ def _overflow(view: View, layout: Layout) -> int:
     count = len(rows(view))
     if layout.framed:
         return overflow(count, box.height - 3)
-    return overflow(count, box.height - 1) if name == "engines" or gpus.as_table(count, box.height) else 0
+    return overflow(count, box.height - 1) if name == "engines" or gpus.as_table(view, box.height) else 0
 
 
 def _full(view: View, name: PaneName, box: Box, is_framed: bool, scroll: int) -> tuple[list[Line], int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.ui import filtered
+from tui.ui.panes.gpus import table_lines
 from tui.ui.panes.probes import wanted_lines
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Needs:
     engines: int
     probes: int
     disks: int
+    table: int = 5
+    """The fewest lines in which the GPUs make a table."""
 
     @classmethod
     def of(cls, view: View) -> Needs:
@@ -50,6 +53,7 @@ class Needs:
             engines=max(len(filtered.engines(view)), bool(snapshot.engines)),
             probes=wanted_lines(view),
             disks=len(snapshot.host.reading.disks or ()) if snapshot.host.reading else 0,
+            table=table_lines(view),
         )
 
 
@@ -138,7 +142,7 @@ def _stack(width: int, height: int, needs: Needs) -> Layout:
         rows[name] += granted
         spare -= granted
     if spare > 4:
-        more = min(2, spare - 4)
+        more = min(4, spare - 4)
         rows["verdict"] += more
         spare -= more
     boxes: dict[PaneName, Box] = {}
@@ -169,7 +173,7 @@ def _wishes(needs: Needs) -> list[tuple[PaneName, int, int]]:
         ("verdict", 5, 5),
         ("gpus", min(2, needs.gpus), 2),
         ("engines", min(4, needs.engines) + 1, 3),
-        ("gpus", needs.gpus + 1, 5),
+        ("gpus", needs.gpus + 1, needs.table),
         ("engines", needs.engines + 1, 3),
         ("host", 2, 2),
         ("probes", min(4, needs.engines), 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tui.model.text import clean
@@ -36,6 +37,10 @@ class Span(NamedTuple):
 Line = tuple[Span, ...]
 
 ELLIPSIS = "…"
+_OF_NUMBERS = "0123456789.,"
+_BEFORE_NUMBERS = (" ", "(", "<", ">", "=", "/")
+_BREAKS = re.compile(r"(?<!\d) | (?!(?:%|°C|/s|W|s|ms|min|h|GiB|MiB|MHz|MB/s|tok/s)(?:\W|$))")
+"""Spaces at which a line may end: not between a figure and its unit."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -67,10 +72,16 @@ def width(line: Iterable[Span]) -> int:
 
 
 def cut(text: str, size: int) -> str:
-    """Text in at most ``size`` cells; what is cut off is marked."""
+    """Text in at most ``size`` cells; what is cut off is marked, and never a part of a number."""
     if len(text) <= size:
         return text
-    return "" if size <= 0 else text[: size - 1].rstrip() + ELLIPSIS
+    if size <= 0:
+        return ""
+    kept = text[: size - 1]
+    if text[size - 1] in _OF_NUMBERS and kept[-1:] in _OF_NUMBERS:
+        before = kept.rstrip(_OF_NUMBERS)
+        kept = before if before.endswith(_BEFORE_NUMBERS) else kept  # a name's digits are no figure
+    return kept.rstrip() + ELLIPSIS
 
 
 def left(text: str, size: int) -> str:
@@ -145,7 +156,7 @@ def _with_mark(row: list[Line], left_out: int, size: int, gap: int) -> list[Line
 def wrap(text: str, size: int, rows: int = 1000) -> list[str]:
     """Words on lines of at most ``size`` cells; the last of ``rows`` lines is cut with a mark."""
     lines = [""]
-    for word in text.split(" "):
+    for word in _BREAKS.split(text):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
         if len(joined) <= size or not lines[-1]:
             lines[-1] = joined

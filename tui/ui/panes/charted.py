@@ -77,7 +77,7 @@ def _block(view: View, chart: Chart, size: int, height: int) -> list[Line]:
     name = (Span(f"{chart.name} ", "label"), figure(chart.now, hot=chart.hot, stale=chart.stale))
     for text in (f"0-{count(top)}, {elapsed(2 * size * step)}", f"0-{count(top)}", ""):
         # room for any figure, not for this one: what is shown must not change with its digits
-        if len(chart.name) + FIGURE + len(text) + 3 <= size:
+        if len(chart.name) + 1 + FIGURE + 1 + len(text) <= size:
             break
     first = beside(name, (Span(text, "muted"),), size)
     rows = [fit((Span(row, "spark"),), size) for row in area(values, height - 1, top)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from tui.model.units import number
 from tui.ui.charts import nice_top
 from tui.ui.lines import Line, Role, Span, fit
 from tui.ui.moments import on_chart, places
@@ -65,7 +66,8 @@ def _block(
     points = [(-(count - index) * step, value) for index, value in enumerate(values)]
     upper = top if top is not None else nice_top(values)
     rows = plotext_chart.plot(points, size, HEIGHT - 1, top=upper, span_s=SPAN_S, limit=limit)
-    return [fit((Span(name, "label"),), size), *_marked(view, rows)]
+    told = "" if limit is None else f", limit {number(limit)}"
+    return [fit((Span(f"{name}{told}", "label"),), size), *_marked(view, rows)]
 
 
 def _marked(view: View, rows: list[str]) -> list[Line]:

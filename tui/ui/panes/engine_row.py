@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
@@ -79,6 +79,10 @@ def _name_and_model(item: Row) -> Line:
     return (Span(engine_name(item.engine), "text"), Span(f" {model_name(item.engine)}".rstrip(), "muted"))
 
 
+def _name(item: Row) -> Span:
+    return Span(engine_name(item.engine), "text")
+
+
 def _state(item: Row) -> Span:
     """What the engine is doing, or how old what is shown of it is."""
     status = item.engine.engine.status
@@ -88,12 +92,12 @@ def _state(item: Row) -> Span:
         return Span(_STATES[item.verdict], "text" if item.verdict in TRANSIENT else "hot")
     if old := age(status):
         return Span(old.removesuffix(" old") if status.state is SourceState.FAILED else old, "warn")
-    if item.reading is not None and item.reading.asleep:
-        return Span("asleep", "text")
-    if item.reading is not None and item.reading.paused:
-        return Span("paused", "text")
-    if item.reading is not None and item.reading.reason is not None:
+    if item.reading is None or item.reading.reason is not None:
         return Span(DASH, "muted")
+    if item.reading.asleep:
+        return Span("asleep", "text")
+    if item.reading.paused:
+        return Span("paused", "text")
     return Span("serving", "muted")
 
 
@@ -148,6 +152,15 @@ FULL: tuple[Column[Row], ...] = (
     _ERRORS,
 )
 
+LEGIBLE = len("vllm :8000 ") + 8
+"""Cells of a column in which something of a model's name can be read."""
+
+
+def legible(chosen: list[tuple[Column[Row], int]]) -> list[tuple[Column[Row], int]]:
+    """The same columns, the first without the model's name where two letters of it would be left."""
+    (first, size), *others = chosen
+    return chosen if size >= LEGIBLE else [(replace(first, cell=_name), size), *others]
+
 
 def _named(label: str, size: int, form: Form, field: str, unit: str = "", *, rank: int) -> Column[Row]:
     """A figure with its name in front and its unit behind, for screens without a line of headings."""
@@ -161,7 +174,7 @@ def _named(label: str, size: int, form: Form, field: str, unit: str = "", *, ran
 
 
 INLINE: tuple[Column[Row], ...] = (
-    Column("engine", 10, lambda r: Span(engine_name(r.engine), "text"), grow=16, to_left=True),
+    Column("engine", 10, _name, grow=16, to_left=True),
     _named("run", 3, count, "running", rank=0),
     _named("wait", 4, count, "waiting", rank=0),
     _named("kv", 3, ratio_as_percent, "kv_usage", "%", rank=0),

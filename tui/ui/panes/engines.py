@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from tui.model.status import SourceState
 from tui.model.units import DASH, count, ratio_as_percent, seconds
 from tui.ui import filtered
-from tui.ui.lines import Line, Role, Span, cut, fit, narrow, width
+from tui.ui.lines import Line, Role, Span, fit, flow, folded, narrow, width
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.engine_plots import plots
-from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row
+from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row, legible
 from tui.ui.panes.engine_sheet import about
 from tui.ui.table import Column, choose, head, noted, row, window
 from tui.ui.view import TRANSIENT, is_hot
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from tui.model.readings import EngineReading, Missing, RankReading
     from tui.ui.view import View
+
+LEAST, MOST = 4, 9
+"""Lines of one engine's charts: with a blank one above and their names, and without it at most."""
 
 
 def title(view: View) -> Line:
@@ -38,7 +41,7 @@ def body(view: View, size: int, height: int) -> list[Line]:
     if not rows:
         return _nothing(view, size)
     full = view.mode.full == "engines"
-    chosen = choose(FULL if full else COLUMNS, size)
+    chosen = legible(choose(FULL if full else COLUMNS, size))
     lines = [head(chosen), *_table(chosen, rows, size, len(rows) if full else height - 1, _skipped(view))]
     if full:
         for item in rows:
@@ -46,12 +49,18 @@ def body(view: View, size: int, height: int) -> list[Line]:
         if hidden := view.snapshot.hidden:
             lines += [(), fit((Span(narrow(hidden), "warn"),), size)]
         return lines
-    room = (height - len(lines)) // len(rows)
-    if room >= 4:
-        for item in rows:
-            name = (Span(engine_name(item.engine), "text"), Span(f"  {model_name(item.engine)}", "muted"))
-            lines += [(), *([fit(name, size)] if len(rows) > 1 else [])]
-            lines += charts(view, _charts(item), size, min(room - (2 if len(rows) > 1 else 1), 9))
+    return [*lines, *_charted(view, rows, size, height - len(lines))]
+
+
+def _charted(view: View, rows: list[Row], size: int, room: int) -> list[Line]:
+    """Charts of all engines with figures, or of the most urgent ones where there is room for no more."""
+    titled = len(rows) > 1
+    shown = [item for item in rows if item.reading is not None][: room // (LEAST + titled)]
+    lines: list[Line] = []
+    for item in shown:
+        name = (Span(engine_name(item.engine), "text"), Span(f"  {model_name(item.engine)}", "muted"))
+        lines += [(), *([fit(name, size)] if titled else [])]
+        lines += charts(view, _charts(item), size, min(room // len(shown) - 1 - titled, MOST))
     return lines
 
 
@@ -63,7 +72,7 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     if not rows:
         lines = _nothing(view, room)
     elif height >= min(len(rows) + 1, 4):
-        chosen = choose(COLUMNS, room)
+        chosen = legible(choose(COLUMNS, room))
         lines = [head(chosen), *_table(chosen, rows, room, height - 1, _skipped(view))]
     else:
         chosen = choose(INLINE, room)
@@ -146,7 +155,7 @@ def _charts(item: Row) -> list[Chart]:
 
 def _details(item: Row, size: int) -> list[Line]:
     """What a zoomed engine tells beside its figures."""
-    name = (Span(f"{engine_name(item.engine)}  {model_name(item.engine)}   ", "text"),)
+    name = (Span(f"{engine_name(item.engine)}  {model_name(item.engine)}", "text"),)
     reading = item.reading
     if reading is None:
         return [fit(name, size), *about(item.engine, size)]
@@ -159,21 +168,19 @@ def _details(item: Row, size: int) -> list[Line]:
         "restarts seen": str(reading.restarts or ""),
         "pid": str(item.engine.processes[0].pid) if item.engine.processes else "",
     }
-    first: Line = name
-    for label, value in facts.items():
-        if value and value != DASH:
-            first = (*first, Span(f"{label} ", "label"), Span(f"{value}   "))
-    lines = [fit(first, size)]
+    told = [(Span(f"{k} ", "label"), Span(v)) for k, v in facts.items() if v and v != DASH]
+    lines = flow([name, *told], size, len(told) + 1)
     if reading.waiting_by_reason:
         reasons = sorted(reading.waiting_by_reason.items())
-        lines.append(_labelled("waiting for", [f"{narrow(why)} {count(n)}" for why, n in reasons], size))
+        lines += _labelled("waiting for", [f"{narrow(why)} {count(n)}" for why, n in reasons], size)
     if len(reading.ranks) > 1:
-        lines.append(_labelled("ranks", [_rank(rank) for rank in reading.ranks], size))
-    lines += [_labelled(label, texts, size) for label, texts in _facts(reading) if texts]
+        lines += _labelled("ranks", [_rank(rank) for rank in reading.ranks], size)
+    for label, texts in _facts(reading):
+        lines += _labelled(label, texts, size) if texts else []
     lines += about(item.engine, size)
     for (why, enable), fields in _by_reason((*reading.missing, *item.engine.untold)).items():
         bring = f" ({narrow(enable)})" if enable else ""
-        lines.append(_labelled("not known", [f"{', '.join(fields)}: {narrow(why)}{bring}"], size))
+        lines += _labelled("not known", [f"{', '.join(fields)}: {narrow(why)}{bring}"], size)
     return lines
 
 
@@ -214,5 +221,8 @@ def _rank(rank: RankReading) -> str:
     return f"{narrow(rank.rank)}: run {count(rank.running)} wait {count(rank.waiting)} kv {kv}%"
 
 
-def _labelled(label: str, texts: list[str], size: int) -> Line:
-    return (Span(f"{label} ", "label"), Span(cut("  ".join(texts), size - len(label) - 1), "muted"))
+def _labelled(label: str, texts: list[str], size: int) -> list[Line]:
+    """All of it: the pane scrolls."""
+    first, *others = folded("  ".join(texts), size - len(label) - 1)
+    blank = Span(" " * (len(label) + 1))
+    return [(Span(f"{label} ", "label"), Span(first, "muted")), *((blank, Span(t, "muted")) for t in others)]

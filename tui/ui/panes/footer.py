@@ -44,6 +44,8 @@ def _keys(view: View) -> Iterator[SheetKey]:
     if view.sheet is not None:
         yield from view.sheet.keys()
         return
+    if view.mode.typing:  # any other key is a letter
+        return
     for key in KEYS:
         label = key.label
         if view.mode.full is not None and key.action == "zoom":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
 from tui.model.units import DASH, number, percent, seconds
 from tui.ui import filtered
-from tui.ui.lines import Line, Span, beside, cut, fit, narrow, wrap
+from tui.ui.lines import Line, Span, beside, cut, fit, narrow, width, wrap
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio
 from tui.ui.panes.gpu_sheet import sheet, spelled
@@ -25,7 +26,10 @@ NEWS_S = 120.0
 """For so long it is said of a card that it answers again."""
 ASIDES = 3
 """Lines below the table for what is no device of ours."""
+LEAST_ROWS, LEAST_OF_ILL = 7, 4
+"""Rows of a table that does not show all; those in trouble come first, each with its reason."""
 _DETAIL_AT = 5
+_SPACES = re.compile(" +")
 
 
 def title(view: View) -> Line:
@@ -75,8 +79,9 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     mark = Span("▸" if view.mode.focused == "gpus" else " ", "focus")
     rows = _rows(view)
     if not rows:
-        lines = [(Span("GPU ", "title"), *line) for line in _nothing(view, size - 5, height)]
-    elif as_table(len(rows), height):
+        label = () if view.mode.filter else (Span("GPU ", "title"),)  # what the filter leaves says it itself
+        lines = [(*label, *line) for line in _nothing(view, size - 5, height)]
+    elif as_table(view, height):
         chosen = choose(COLUMNS, size - 1)
         old = cut(_old(view), size // 2)  # over the last headings: figures stand under the first
         heads = beside(head(chosen), (Span(f" {old}", "warn"),), size - 1) if old else head(chosen)
@@ -86,9 +91,16 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     return [(mark, *line) for line in lines[:height]]
 
 
-def as_table(count: int, height: int) -> bool:
+def as_table(view: View, height: int) -> bool:
     """Whether a pane without borders has room for rows, not only for a summary."""
-    return height >= min(5, count + 1)
+    return height >= table_lines(view)
+
+
+def table_lines(view: View) -> int:
+    """The fewest lines, with the head's, in which a table tells more than a summary of all devices."""
+    found = filtered.gpus(view)
+    ill = any(gpu.state != "ok" for gpu in found)
+    return min(LEAST_OF_ILL if ill else LEAST_ROWS, len(found)) + 1
 
 
 def _rows(view: View) -> list[Row]:
@@ -141,7 +153,7 @@ def _table(
         for item in rows:
             lines.append(_line(chosen, item, size, explained=id(item) in explained))
             if id(item) in explained:
-                detail = cut(_detail(item), size - _DETAIL_AT)
+                detail = cut(_state(chosen, item, size)[1] + _detail(item), size - _DETAIL_AT)
                 lines.append((Span(" " * _DETAIL_AT), Span(detail, "warn" if item.works else "hot")))
         return lines
     shown, rest = window(sorted(rows, key=_trouble), room, skipped)
@@ -160,12 +172,29 @@ def _line(
     """A device's figures; of one that does not work the last ones, dimmed, if why stands elsewhere."""
     if item.works:
         return row(chosen, item)
+    heads = _heads(chosen)
+    if explained and item.gpu.stale_s is not None and heads < len(chosen):
+        return noted(chosen, item, heads, Span(_state(chosen, item, size)[0], "hot"), size)
+    return noted(chosen, item, 2, Span(f"{_aged(item)}: {_detail(item)}", "hot"), size)
+
+
+def _heads(chosen: Sequence[tuple[Column[Row], int]]) -> int:
+    """The columns before the one in which a state may stand."""
+    return next((i for i, (column, _) in enumerate(chosen) if column is LIMIT), len(chosen))
+
+
+def _state(chosen: Sequence[tuple[Column[Row], int]], item: Row, size: int) -> tuple[str, str]:
+    """A device's state beside its last figures, and what of its age must stand before the reason below."""
+    gpu, aged = item.gpu, _aged(item)
+    before = sum(cells + 1 for _, cells in chosen[: _heads(chosen)])
+    if item.works or gpu.stale_s is None or before + len(aged) <= size:
+        return aged, ""
+    return gpu.state, f"{seconds(gpu.stale_s)} old: "
+
+
+def _aged(item: Row) -> str:
     gpu = item.gpu
-    state = gpu.state if gpu.stale_s is None else f"{gpu.state}, {seconds(gpu.stale_s)} old"
-    heads = next((i for i, (column, _) in enumerate(chosen) if column is LIMIT), len(chosen))
-    if explained and gpu.stale_s is not None and heads < len(chosen):
-        return noted(chosen, item, heads, Span(state, "hot"), size)
-    return noted(chosen, item, 2, Span(f"{state}: {_detail(item)}", "hot"), size)
+    return gpu.state if gpu.stale_s is None else f"{gpu.state}, {seconds(gpu.stale_s)} old"
 
 
 def _detail(item: Row) -> str:
@@ -243,13 +272,13 @@ def _summary(rows: list[Row], size: int, height: int, old: str) -> list[Line]:
         states = Counter(r.gpu.state for r in ill)
         names = {s: spelled(r.gpu.index for r in ill if r.gpu.state == s) for s in states}
         said = " ".join(f"GPU {names[state]} {state}" for state in states)
-        first = fit((label, Span(f"{said}  ", "hot"), *spread), size)
+        first = _whole((label, Span(said, "hot")), spread, size)
         why = cut(_detail(ill[0]), size - len(label.text))
         return [first, (Span(" " * len(label.text)), Span(why, "hot"))][:height]
     if old:
         when, _, reason = old.partition(": ")
         second = (Span(" " * len(label.text)), Span(cut(reason, size - len(label.text)), "warn"))
-        first = fit((label, Span(f"{when}  ", "warn"), *spread, Span("  "), *rest), size)
+        first = _whole(_whole((label, Span(when, "warn")), spread, size), rest, size)
         return [first, *([second] if reason else [])][:height]
     gap = Span("  ")
     one = (label, *each, gap, *rest)
@@ -261,4 +290,20 @@ def _summary(rows: list[Row], size: int, height: int, old: str) -> list[Line]:
         if sum(len(s.text) for s in first) > size:
             first = (label, *spread)
         return [fit(first, size), fit((indent, *rest), size)]
-    return [fit((label, *spread, gap, *rest), size)]
+    line = (label, *spread, gap, *rest)
+    return [fit(line if width(line) <= size else _tight(line), size)]
+
+
+def _whole(line: Line, more: Line, size: int) -> Line:
+    """With more behind it if that is not cut: half a figure is a wrong one."""
+    longer = (*line, Span("  "), *more)
+    return longer if width(longer) <= size else fit(line, size)
+
+
+def _tight(line: Line) -> Line:
+    """Without the room that longer figures would need, and single gaps: to leave out none of them."""
+    return tuple(span._replace(text=_SPACES.sub(" ", span.text)) for span in _closed(line))
+
+
+def _closed(line: Line) -> Line:
+    return tuple(s._replace(text=s.text.lstrip()) if s.role in ("value", "stale") else s for s in line)

@@ -161,9 +161,11 @@ class Sheet:
         items: list[Line] = [
             (
                 Span(f"{kind} ", "label"),
-                self._figure(percent(value).rjust(4), field),
-                Span(" %", "muted"),
-                who,
+                *(
+                    (self._figure(percent(value).rjust(4), field), Span(" %", "muted"), who)
+                    if value is not None
+                    else (Span(DASH, "muted"),)
+                ),
             )
             for kind, who, value, field in (
                 ("process", process, host.busiest_process_cpu_pct, "busiest_process_cpu_pct"),
@@ -245,7 +247,8 @@ class Sheet:
             items.append(
                 item(narrow(disk.name, 12), percent(host.disk_util_pct).rjust(3), "disk_util_pct", " %")
             )
-        thread = f" % {narrow(host.busiest_thread or '', 16)}".rstrip()
+        known = host.busiest_thread_cpu_pct is not None
+        thread = f" % {narrow(host.busiest_thread or '', 16)}".rstrip() if known else ""
         psi = "/".join(number(value) for value in (host.psi_cpu, host.psi_io, host.psi_mem))
         items += [
             item("thread", percent(host.busiest_thread_cpu_pct).rjust(3), "busiest_thread_cpu_pct", thread),
@@ -261,7 +264,10 @@ def _who(name: str | None, pid: int | None) -> Span:
 
 
 def _milliseconds(value: float | None) -> str:
-    return seconds(None if value is None else value / 1000)
+    """A disk's latency; most answer in a fraction of one, which is not 0."""
+    if value is None or value == 0 or value >= 9.95:
+        return seconds(None if value is None else value / 1000)
+    return "<0.1ms" if value < 0.05 else f"{number(value, 1)}ms"
 
 
 def _led(label: str, lines: list[Line]) -> list[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from tui.ui.lines import Line, Span, flow, narrow, wrap
 from tui.ui.panes import probe_notes
 from tui.ui.table import Column, choose, head, noted, row
 from tui.ui.view import urgent_first
-from tui.ui.words import PROBE_KINDS, engine_name
+from tui.ui.words import PROBE_KINDS, READING, engine_name
 
 if TYPE_CHECKING:
     from tui.model.readings import ProbeReading
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 SLOW_S = 2.0
 """An answer that is out for this long is worth saying; SGLang's /health takes 1 s when all is well."""
+
+LEGEND = "the newest results at the right: · passed   x failed   ? thrown away"
+_OF_RESULTS: dict[str, Role] = {"x": "warn", "?": "label"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def _row(chosen: list[tuple[Column[Row], int]], item: Row, size: int) -> Line:
 def _named_facts(view: View, engine: EngineView) -> str:
     text = probe_notes.facts(engine)
     several = len(view.snapshot.engines) > 1
-    return f"{engine_name(engine)}   {text}" if text and several else text
+    return f"{engine_name(engine)}  {text}" if text and several else text
 
 
 def _details(view: View, size: int) -> list[Line]:
@@ -97,28 +101,30 @@ def _details(view: View, size: int) -> list[Line]:
         for probe in engine.probes:
             strip = probe_notes.history(probe, size - 11)
             if strip:
-                role: Role = "warn" if probe.ok is False else "spark"
-                lines.append((Span(f"{probe.kind:<11}", "label"), Span(strip, role)))
+                lines.append((Span(f"{probe.kind:<11}", "label"), *_results(strip)))
             if probe.note and probe.status is not None:  # else its row says it
                 lines += [
                     (Span(f"{'':<11}"), Span(part, "muted")) for part in wrap(narrow(probe.note), size - 11)
                 ]
         for kind, spec in engine.probe_specs.items():
             lines += [(Span(part, "muted"),) for part in wrap(probe_notes.settings(kind, spec), size)]
-    return [*lines, *_generate(view, size)]
+    seen = any(probe.recent for engine in view.snapshot.engines for probe in engine.probes)
+    below = [*([LEGEND] if seen else []), _generate(view)]
+    return [*lines, (), *((Span(part, "muted"),) for text in below for part in wrap(text, size))]
 
 
-def _generate(view: View, size: int) -> list[Line]:
+def _results(strip: str) -> Line:
+    """Failures stand out from what passed."""
+    return tuple(Span("".join(run), _OF_RESULTS.get(mark, "muted")) for mark, run in itertools.groupby(strip))
+
+
+def _generate(view: View) -> str:
     """How to have, or be rid of, the one probe that asks for a token."""
     if view.snapshot.read_only:
-        text = "generate: off, for --read-only sends an engine no request"
-    elif view.snapshot.generate:
-        text = "generate: on; g switches it off"
-    else:
-        text = (
-            "generate: off; g asks each engine for one token now and then, which alone proves that it works"
-        )
-    return [(), *((Span(part, "muted"),) for part in wrap(text, size))]
+        return "generate: off, for --read-only sends an engine no request"
+    if view.snapshot.generate:
+        return "generate: on; g switches it off"
+    return "generate: off; g asks each engine for one token now and then, which alone proves that it works"
 
 
 def flat(view: View, size: int, height: int) -> list[Line]:
@@ -168,7 +174,7 @@ def _together(engines: list[EngineView], failing: int) -> list[Line]:
 
 def _nothing(view: View) -> str:
     if not view.snapshot.engines:
-        return "no engine to probe"
+        return "no engine to probe" if view.snapshot.discovery_done else READING
     return "not probed yet"
 
 
