@@ -137,6 +137,21 @@ def test_equal_series_stay_the_same_object_from_scrape_to_scrape() -> None:
     assert first is second
 
 
+def test_a_later_scrape_is_read_as_if_it_were_the_first() -> None:
+    parser = Parser(WANTED)
+    for text in (
+        'plain 1\nother 2\nvllm:running{a="1"} 3\n! bad\n# note\n',
+        'plain 1\nvllm:running{a="1"} 4\n! bad\nvllm:running{a="2"} x\n',
+        'vllm:running{a="1"} 4\nvllm:running{a="1"} 3\n! bad\nplain NaN\n',
+        'plain NaN\nother 2\nvllm:running{a="1"} 3\n! bad\n# note\n',
+    ):
+        found, fresh = parser.parse(text), read(text)
+        assert (found.accepted, found.rejected) == (fresh.accepted, fresh.rejected)
+        assert [(s.name, s.labels, str(v)) for s, v in found.values.items()] == [
+            (s.name, s.labels, str(v)) for s, v in fresh.values.items()
+        ]
+
+
 @pytest.mark.parametrize(
     "half", ["vllm:running 1", 'vllm:running{engine="0', 'vllm:running{engine="0"}', "vllm:run"]
 )
