@@ -1,4 +1,4 @@
-# make run | test | check | bench | snapshots | clean
+# make run | test | check | bench | snapshots | pictures | clean
 # A fresh machine needs Python 3.10 or newer, make and a C compiler; everything else goes into $(VENV).
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 URLS ?=
 ARGS ?=
 
-.PHONY: run test check format bench snapshots clean
+.PHONY: run test check format bench snapshots pictures clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,10 @@ bench: $(VENV)/.dev
 snapshots: $(VENV)/.dev
 	@test -z "$$(git status --porcelain -- tui themes tests)" || { echo "commit the code first, then accept its screens"; exit 1; }
 	$(BIN)/python -m pytest tests/ui --snapshot-update
+
+# The README's pictures are some of those screens; they need no environment of ours.
+pictures:
+	$(PYTHON) -m tests.ui.pictures
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .snapshot-report.html
