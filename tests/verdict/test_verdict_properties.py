@@ -144,3 +144,27 @@ def test_no_single_field_of_a_card_that_is_gone_makes_it_surely_calm(verdict: st
             if found["verdict"] in ("healthy", "idle") and found["confidence"] == "high":
                 wrong.append((case.line["id"], where))
     assert not wrong
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "trtllm", "triton"])
+@pytest.mark.parametrize(
+    ("running", "seats", "kv", "expected"),
+    [
+        (31, 32, 0.4, "scheduler_limit"),  # a request has just ended: the next step takes its seat
+        (15, 16, 0.4, "scheduler_limit"),
+        (31, 32, 0.97, "kv_cache"),  # the pool may be what keeps it free
+        (24, 32, 0.97, "kv_cache"),
+    ],
+)
+def test_a_seat_that_is_free_for_a_moment_is_a_full_batch(
+    kind: str, running: int, seats: int, kv: float, expected: str
+) -> None:
+    seen = {
+        "gpus": [{"sm_pct": 70, "power_w": 200, "power_limit_w": 300}],
+        "engine": {
+            "running": running, "waiting": 210, "kv_usage": kv, "preemptions_per_s": 0, "ttft_p95_s": 22,
+            "queue_p95_s": 21, "gen_tok_s": 900, "max_num_seqs": seats,
+        },
+        "phase": "serving",
+    }  # fmt: skip
+    assert classify({"engine": kind, "observations": seen}, LIMITS, SLO)["verdict"] == expected

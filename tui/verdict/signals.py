@@ -16,6 +16,8 @@ Answer = Literal["ok", "5xx", "auth", "4xx", "refused", "reset", "timeout", "unr
 LatencyName = Literal["ttft", "itl", "queue"]
 SEATS_FULL_RATIO = 0.97
 """Gauges are sampled between steps: a full batch is often one or two short of its limit."""
+FEW_SEATS = 8.0
+"""From here on one seat of a batch may be free for a moment; the ratio allows for that from 34 on."""
 IDLE_S = 3.0
 """Nothing running or waiting for this long is no work; short requests show again before."""
 MANY_WAITING_RATIO = 0.25
@@ -152,6 +154,8 @@ class Signals:
         if self.seats and self.running is not None and engine is not None:
             ranks = engine.ranks if len(engine.ranks) > 1 else ()
             full = SEATS_FULL_RATIO * self.seats
+            if self.seats >= FEW_SEATS and self.kv is not None and self.kv < self.thresholds.kv_usage_early:
+                full = min(full, self.seats - 1.0)  # a pool with room is not what keeps the last seat free
             # the limit of the flag is each rank's own
             self.seats_full = any((r.running or 0) >= full for r in ranks) if ranks else self.running >= full
 
