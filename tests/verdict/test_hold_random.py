@@ -131,3 +131,15 @@ def test_one_signal_that_oscillates_is_told_and_then_changes_once_a_minute(half:
     times = changes(watch((calm + full) * (900 // half)))
     assert len(times) > 5
     assert all(b - a >= 60 for a, b in itertools.pairwise(times[1:]))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("before", ["healthy", "idle", "unknown"])
+def test_bottlenecks_that_take_turns_do_not_leave_a_host_called_calm(before: VerdictName, seed: int) -> None:
+    r = Random(seed)
+    usual: list[VerdictName] = [before] * 10
+    names = r.sample(BOTTLENECKS, r.choice((2, 3)))
+    seen = watch([*usual, *series(r, names, 60, 2)])
+    onset = next(s.at for s in seen if s.shown in BOTTLENECKS) - len(usual)
+    assert LIMITS.hold_s <= onset <= LIMITS.hold_s + 3
+    assert {s.shown for s in seen if s.at >= len(usual) + onset} <= set(names)

@@ -42,6 +42,7 @@ class Hold:
         self._candidate: VerdictName | None = None
         self._candidate_since = 0.0
         self._candidate_wall = 0.0
+        self._sick_since: float | None = None
         self._changed_at: float | None = None
         self._oscillates = False
         self._left: dict[VerdictName, float] = {}
@@ -58,6 +59,10 @@ class Hold:
             wall: epoch seconds of the same instant.
         """
         held = self._held
+        if new.verdict in CALM or new.verdict == "unknown":
+            self._sick_since = None
+        elif self._sick_since is None:
+            self._sick_since = now
         if held is None:
             return self._first(new, now, wall)
         if new.verdict == held.verdict:
@@ -98,6 +103,8 @@ class Hold:
                 return False
         away = now - (now if self._away_since is None else self._away_since)
         steady = now - self._candidate_since
+        if self._sick_since is not None and (held.verdict in CALM or held.verdict == "unknown"):
+            steady = now - self._sick_since  # which limit it is may flicker: that there is one does not
         if away < _leave_s(held.verdict, limits):
             return False
         # an engine that is no longer down or hung must not be called so while its limits are still unclear
