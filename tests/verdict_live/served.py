@@ -24,10 +24,10 @@ from tests.support.vllm_text import Rank, exposition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIGHTERS = 10
+FIGHTERS = 16
 READERS = 32
-PIECE = 4096
-"""Small reads keep a disk busy at a low rate."""
+PIECE = 32768
+"""Small enough to keep a disk busy at a low rate, large enough that it is the disk they wait for."""
 WEIGHTS_MIB = 32
 TOLD = {
     "/version": '{"version":"0.32.0"}',
