@@ -117,6 +117,11 @@ def test_probes_are_not_said_to_be_none_before_engines_were_looked_for() -> None
     assert "no engine to probe" in as_text(scenes.bare_view(), 120, 40)
 
 
+def test_no_engines_are_counted_before_they_were_looked_for() -> None:
+    assert "GPU –  engines –" in as_text(scenes.pending_view(), 120, 40)
+    assert "no GPU  0 engines" in as_text(scenes.bare_view(), 120, 40)
+
+
 @pytest.mark.parametrize(
     ("await_ms", "shown"),
     [(0.02, "<0.1ms"), (0.21, "0.2ms"), (4.3, "4.3ms"), (31.0, "31ms"), (0.0, "0ms"), (None, "–")],

@@ -19,7 +19,7 @@ from tests.ui.scenes import (
     snapshot,
 )
 from tui.model.history import History
-from tui.model.readings import EngineProcess, GpuSet
+from tui.model.readings import DiskReading, EngineProcess, GpuSet
 from tui.model.settings import Slo, Thresholds
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.ui.charts import Trends
@@ -109,7 +109,7 @@ def _io_disk() -> HostSnapshot:
     one = engine(0, running=14.0, itl_p95_s=0.42, ttft_p95_s=11.0, gen_tok_s=120.0)
     return _host(
         _cards(sm_pct=18.0), one, iowait_pct=38.0, psi_io=71.0, disk_util_pct=98.0, disk_read_mb_s=212.0,
-        busiest_thread_cpu_pct=31.0,
+        busiest_thread_cpu_pct=31.0, disks=(DiskReading("sda", 830.0, 2.0, 212.0, 0.1, 98.0, 47.0),),
     )  # fmt: skip
 
 

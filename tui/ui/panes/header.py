@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tui.model.units import number
+from tui.model.units import DASH, number
 from tui.model.urls import short_name
 from tui.ui.lines import Line, Span, beside, narrow, width
 from tui.ui.panes.probe_notes import blind, hung
@@ -36,7 +36,8 @@ def _facts(view: View, detail: int) -> Line:
         spans += [gap, Span(gpus(view), "muted")]
     if detail >= 2:
         n = len(snapshot.engines)
-        spans += [gap, Span(f"{n} engine{'' if n == 1 else 's'}", "muted")]
+        known = n or snapshot.discovery_done
+        spans += [gap, Span(f"{n} engine{'' if n == 1 else 's'}" if known else f"engines {DASH}", "muted")]
     spans += [gap, Span(clock, "text")]
     if detail >= 3:
         spans += [gap, Span(f"{_interval(snapshot.interval_s)} s", "muted")]
