@@ -126,6 +126,16 @@ def test_a_cache_that_is_stored_in_eight_bits_is_not_to_be_made_so() -> None:
     assert lines[0].startswith("lower --max-num-seqs (now 1024)")
 
 
+@pytest.mark.parametrize("option", ["num-gpu-blocks-override", "kv-cache-memory-bytes"])
+def test_a_pool_of_a_given_size_is_not_changed_by_the_fraction(option: str) -> None:
+    given = {"gpu-memory-utilization": "0.9", option: "{24}"}
+    for name in ("kv_cache", "gpu_memory", "degraded_cache"):
+        lines = " ".join(advice(name, Picture("x", "vllm", args=given)))
+        assert f"--{option} (now {{24}})" in lines
+        assert "gpu-memory-utilization" not in lines
+        assert "0.85" not in lines
+
+
 def test_declared_inputs_exist() -> None:
     owners = {
         "engine": EngineReading, "gpus": GpuReading, "host": HostReading, "trends": Trends, "processes": Processes,

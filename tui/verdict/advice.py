@@ -44,6 +44,9 @@ IN_FORCE: dict[str, tuple[str, ...]] = {
 """The options behind the texts' fields, as ``command_args`` spells them."""
 TAKES_A_RESTART = "options take effect with a restart: after a drain, at a quiet hour; it costs the load time"
 _QUANTIZED_KV = "--kv-cache-dtype"
+_FRACTION = "--gpu-memory-utilization{fraction}"
+_POOL_IN_FORCE = ("num-gpu-blocks-override", "kv-cache-memory-bytes")
+"""Either fixes the size of vLLM's pool, whatever the fraction says."""
 _NOW = " (now "
 
 
@@ -81,7 +84,8 @@ def _lines(name: VerdictName, picture: Picture) -> Iterator[str]:
     texts = TEXTS[name]
     flags = texts.flags.get(picture.kind, ()) if picture.kind else ()
     values = _Values(picture)
-    for line in (*flags, *texts.advice):
+    for text in (*flags, *texts.advice):
+        line = _by_its_size(text, picture)
         if line.startswith(_QUANTIZED_KV) and values["kv_dtype"].startswith(_NOW + "fp8"):
             continue  # it is done already
         if line == SPIN and picture.no_devices:
@@ -89,6 +93,17 @@ def _lines(name: VerdictName, picture: Picture) -> Iterator[str]:
         yield line.format_map(values) if "{" in line else line
     if flags and name in NEED_FLAGS:
         yield TAKES_A_RESTART
+
+
+def _by_its_size(line: str, picture: Picture) -> str:
+    """A line about vLLM's memory fraction, by the option that is in force where that is another."""
+    if _FRACTION not in line:
+        return line
+    for name in _POOL_IN_FORCE:
+        if value := clean(picture.args.get(name, ""), 20):
+            now = f"--{name}{_NOW}{value})".replace("{", "{{").replace("}", "}}")
+            return line.replace(_FRACTION, now).replace(": 0.85 leaves", ": leaves")
+    return line
 
 
 class _Values(dict[str, str]):
