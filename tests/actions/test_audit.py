@@ -90,6 +90,15 @@ def test_a_test_that_never_ended(state: Path) -> None:
     assert cut_off().endswith("was cut off after: SIGTERM to pid 4711 (vllm)")
 
 
+def test_a_log_that_cannot_be_read_tells_of_no_test(state: Path) -> None:
+    state.mkdir()
+    (state / "audit.log").write_text("[" * 20_000)
+    assert cut_off() == ""
+    (state / "audit.log").unlink()
+    os.mkfifo(state / "audit.log")  # opening it would wait for a writer
+    assert cut_off() == ""
+
+
 def test_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.9 50022 192.0.2.1 22")
     monkeypatch.setenv("SUDO_USER", "anna\x1b[2J")

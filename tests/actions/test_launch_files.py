@@ -16,6 +16,7 @@ from tui.actions import runs
 from tui.actions.ancestry import stat_of
 from tui.actions.commands import spawn
 from tui.actions.exits import UNKNOWN, Exit, exit_of, from_status
+from tui.actions.launch import last_words
 from tui.actions.progress import line
 from tui.actions.runs import EventReader, EventWriter, RunFiles, all_runs, holder, new_run
 from tui.actions.start_log import StartLog
@@ -59,11 +60,55 @@ def test_a_run_is_found_by_its_process_and_no_other() -> None:
     ended.wait()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x", "start_ticks": 1}', '{"pid": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", '{"pid": "x", "start_ticks": 1}', '{"pid": 1}', '{"pid": Infinity, "start_ticks": 1}',
+        '{"pid": 1e400, "start_ticks": 1}', "[" * 100_000,
+    ],
+)  # fmt: skip
 def test_a_damaged_first_line_is_nobody(text: str) -> None:
     files = new_run("drain")
     files.events.write_text(text)
     assert holder(files) is None
+
+
+def test_what_is_no_regular_file_is_not_read() -> None:
+    files = new_run("drain")
+    os.mkfifo(files.events)  # opening it would wait for a writer
+    assert holder(files) is None
+    with pytest.raises(OSError, match="regular"):
+        EventReader(files.events).read()
+    files.events.unlink()
+    files.events.symlink_to("/dev/zero")  # it has no end
+    assert holder(files) is None
+    os.mkfifo(files.log)
+    assert last_words(files) == "nothing"
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "RUNS_KEPT", 1)
+    other = tmp_path / "elsewhere"
+    (other / "2026-photographs").mkdir(parents=True)
+    (tmp_path / "infertop").mkdir()
+    (tmp_path / "infertop/runs").symlink_to(other)
+    made = [new_run("drain") for _ in range(3)]
+    assert (other / "2026-photographs").is_dir()
+    assert [files.folder.name for files in all_runs()] == [made[-1].folder.name]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"kind": "done", "passed": []}, {"kind": "done", "reasons": 5}, {"kind": "event", "at": "x"},
+        {"kind": "event", "t_s": float("nan")}, {"kind": "request", "id": 10**400}, {"kind": "gauge", "silent": 1},
+    ],
+)  # fmt: skip
+def test_a_line_of_another_shape_is_passed_over(line: dict[str, object]) -> None:
+    files = new_run("drain")
+    good = {"kind": "note", "at": 1.0, "text": "fine"}
+    files.events.write_text(f"{json.dumps(line)}\n{json.dumps(good)}\n")
+    assert EventReader(files.events).read() == [good]
 
 
 def test_old_runs_go_and_living_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sys
 import textwrap
@@ -77,6 +78,15 @@ def test_an_engine_without_a_process_is_known_by_its_url(
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
         with pytest.raises(RefusedError, match="another user"):
             TestLock(PLAN)
+
+
+def test_a_lock_whose_holder_says_nonsense(state: Path) -> None:
+    state.mkdir()
+    (state / "test.lock").write_text("[" * 4000)
+    with (state / "test.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RefusedError, match="has not said which"):
+            check_free(PLAN.target)
 
 
 def test_a_lock_file_that_cannot_be_used(state: Path) -> None:

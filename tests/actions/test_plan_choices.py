@@ -158,6 +158,9 @@ def test_a_plan_survives_json() -> None:
         {"schema": 2},
         {**plan.document(), "target": None},
         {**plan.document(), "by": {"x": 1}},
+        {**plan.document(), "grace_s": "30"},
+        {**plan.document(), "warnings": [5]},
+        {**plan.document(), "stop": {"way": "sigterm", "text": 6, "command": []}},
     ):
         with pytest.raises(ValueError, match="plan"):
             from_document(broken)

@@ -15,7 +15,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Literal
 
 from tui.actions.plan import RefusedError, Requester
-from tui.config.state import state_dir
+from tui.config.state import open_regular, parse_json, state_dir
 from tui.model.text import clean
 
 if TYPE_CHECKING:
@@ -133,14 +133,14 @@ def unfinished() -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines = file.read().splitlines()
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            lines = file.read(_TAIL_BYTES).splitlines()
     except OSError:
         return None
     for line in reversed(lines):
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
         except ValueError:
             continue  # the first one may be cut
         if isinstance(entry, dict):

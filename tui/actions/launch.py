@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tui.actions.progress import line
 from tui.actions.runs import EventReader, RunFiles, all_runs, holder, new_run
-from tui.config.state import read_json
+from tui.config.state import open_regular, read_json
 
 if TYPE_CHECKING:
     from tui.actions.plan import Plan
     from tui.model.settings import EngineTarget
 
 _LOOK_S = 0.1
+_WORDS_BYTES = 1 << 14
 BEGIN_S = 20.0
 """Until the process of a test must have said who it is: Python and its imports take half a second."""
 _PROGRAM = (
@@ -128,7 +129,9 @@ def _ended(event: dict[str, Any], err: TextIO, out: TextIO) -> int:
 def last_words(files: RunFiles) -> str:
     """The last line that the test's process wrote of itself."""
     try:
-        words = files.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        with open_regular(files.log) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _WORDS_BYTES))
+            words = file.read(_WORDS_BYTES).decode("utf-8", "replace").strip().splitlines()
     except OSError:
         words = []
     return words[-1] if words else "nothing"

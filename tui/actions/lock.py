@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tui.actions.ancestry import stat_of
 from tui.actions.plan import RefusedError
-from tui.config.state import state_dir
+from tui.config.state import parse_json, state_dir
 from tui.model.text import clean
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _lock(file: int) -> None:
 def _holder(file: int) -> str:
     """Who holds the lock, as it wrote there itself."""
     try:
-        found = json.loads(os.pread(file, _MOST_BYTES, 0))
+        found = parse_json(os.pread(file, _MOST_BYTES, 0))
         return clean(f"{found['test']} test of {found['target']}, pid {found['pid']}")
     except (OSError, ValueError, KeyError, TypeError):
         return "its process has not said which"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tui.actions import sound
 from tui.actions.launch import BEGIN_S, last_words
 from tui.actions.plan import from_document
 from tui.actions.progress import line
@@ -152,7 +153,7 @@ def _report(done: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(path, str):
         return None
     try:
-        report = read_json(Path(path))
+        report: dict[str, Any] | None = read_json(Path(path))
     except (OSError, ValueError):
         return None
-    return report if isinstance(report, dict) else None
+    return report if sound.report(report) else None

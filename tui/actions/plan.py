@@ -180,9 +180,34 @@ def from_document(document: dict[str, Any]) -> Plan:
         rest["traffic"] = Traffic(**rest["traffic"])
         rest["warnings"] = tuple(rest["warnings"])
         rest["by"] = None if rest.get("by") is None else Requester(**rest["by"])
-        return Plan(**rest)
+        plan = Plan(**rest)
+        parts = (plan, plan.target, plan.stop, plan.start, plan.readiness, plan.traffic, plan.by)
+        for part in (*parts, *plan.target.tree, plan.target.main):
+            _check(part)
+        return plan
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a plan: {error}") from None
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str, "int": int, "bool": bool, "float": (int, float), "TestKind": str, "TargetKind": str,
+    "StopWay": str, "Starter": str, "EngineKind": str, "ProcessRole": str, "tuple[str, ...]": tuple,
+}  # fmt: skip
+
+
+def _check(part: Any) -> None:
+    """Every plain field has the type that is written beside it.
+
+    Raises:
+        TypeError: one has not.
+    """
+    for field in () if part is None else dataclasses.fields(part):
+        kind, value = str(field.type), getattr(part, field.name)
+        expected = _TYPES.get(kind.removesuffix(" | None"), object)
+        absent = value is None and kind.endswith(" | None")
+        words = value if expected is tuple and isinstance(value, tuple) else ()
+        if not (absent or (isinstance(value, expected) and all(type(word) is str for word in words))):
+            raise TypeError(f"{field.name} is {type(value).__name__}, not {kind}")
 
 
 def _process(values: dict[str, Any]) -> HeldProcess:

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tui.actions import sound
 from tui.actions.ancestry import stat_of
-from tui.config.state import read_json, state_dir, write_json
+from tui.config.state import open_regular, parse_json, read_json, state_dir, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +48,11 @@ not had ended before it, or made way for longer ones: they do not count.
 REPORTS_KEPT = 200
 RUNS_KEPT = 30
 _DIGITS_OF_A_RUN = 3
+_NAME = re.compile(r"\d{8}T\d{6}Z-(?:drain|restart)-\d{3}")
+"""What is named otherwise is no run: it is not read, and never removed."""
+_FIRST_LINE_BYTES = 4096
+_LOOK_BYTES = 1 << 22
+"""Most of an event file in one look; a line is a few hundred bytes."""
 
 
 def runs_dir() -> Path | None:
@@ -133,21 +140,22 @@ def all_runs() -> list[RunFiles]:
     """Newest first."""
     home = runs_dir()
     try:
-        names = [] if home is None else sorted((path.name for path in home.iterdir()), reverse=True)
+        names = [] if home is None else [path.name for path in home.iterdir()]
     except OSError:  # no test was ever run here
         names = []
-    return [] if home is None else [RunFiles(home / name) for name in names]
+    found = sorted(filter(_NAME.fullmatch, names), reverse=True)
+    return [] if home is None else [RunFiles(home / name) for name in found]
 
 
 def holder(files: RunFiles) -> int | None:
     """The pid of the process that runs this test now; None: it has ended, or has not begun."""
     try:
-        with files.events.open("rb") as file:
-            first = json.loads(file.readline())
-        pid, ticks = int(first["pid"]), int(first["start_ticks"])
+        with open_regular(files.events) as file:
+            first = parse_json(file.readline(_FIRST_LINE_BYTES))
+        pid, ticks = first["pid"], first["start_ticks"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    stat = stat_of(pid)
+    stat = stat_of(pid) if type(pid) is int else None
     return pid if stat is not None and stat.start_ticks == ticks and not stat.zombie else None
 
 
@@ -192,9 +200,9 @@ class EventReader:
             OSError: the file cannot be read.
         """
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 file.seek(self._at)
-                text = file.read()
+                text = file.read(_LOOK_BYTES)
         except FileNotFoundError:
             return []
         whole = text[: text.rfind(b"\n") + 1]
@@ -202,9 +210,9 @@ class EventReader:
         events = []
         for line in whole.splitlines():
             try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
+                event = parse_json(line)
+            except ValueError:
                 continue  # a disk that filled up cuts a line; the next one stands on its own
-            if isinstance(event, dict):
+            if isinstance(event, dict) and sound.event(event):
                 events.append(event)
         return events

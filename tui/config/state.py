@@ -8,7 +8,7 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 LIMIT_BYTES = 1 << 20
 """No document of ours is larger; what is was not written by us."""
@@ -28,27 +28,47 @@ def state_dir() -> Path | None:
         return None
 
 
-def read_json(path: Path, limit: int = LIMIT_BYTES) -> Any:
-    """The document in a file; None where there is none.
+def open_regular(path: Path) -> BinaryIO:
+    """A file to be read; opening a FIFO would wait for its writer, and a device may never end.
 
     Raises:
-        OSError: it cannot be read, or is no regular file (opening a FIFO would wait for its writer).
-        ValueError: not JSON, or larger than ``limit`` bytes.
+        OSError: it cannot be opened, or is no regular file.
     """
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(f"{path.name} is not a regular file")
-        text = file.read(limit + 1)
-    if len(text) > limit:
-        raise ValueError(f"larger than {limit} bytes")
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"{path.name} is not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """A document, whoever wrote it.
+
+    Raises:
+        ValueError: not JSON, or nested too deeply.
+    """
     try:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def read_json(path: Path, limit: int = LIMIT_BYTES) -> Any:
+    """The document in a file; None where there is none.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+        ValueError: not JSON, or larger than ``limit`` bytes.
+    """
+    try:
+        file = open_regular(path)
+    except FileNotFoundError:
+        return None
+    with file:
+        text = file.read(limit + 1)
+    if len(text) > limit:
+        raise ValueError(f"larger than {limit} bytes")
+    return parse_json(text)
 
 
 def write_json(path: Path, document: Any) -> None:
