@@ -16,9 +16,9 @@ from tests.demo.clients import complete
 from tests.support.fake_nvml import MIB
 from tests.support.waiting import until
 from tui.actions import drain_run, fill, report, session
-from tui.actions.audit import cut_off, log_path
+from tui.actions.audit import AuditLog, cut_off, log_path
 from tui.actions.drain import StopRules
-from tui.actions.plan import Start, Stop, Traffic
+from tui.actions.plan import RefusedError, Start, Stop, Traffic
 from tui.actions.runs import reports_dir
 from tui.actions.traffic import OwnRequest
 from tui.actions.watch import Watch, established
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from tests.actions.simulated import Simulated
     from tests.support.fake_nvml import FakeNvml
+    from tui.actions.audit import What
+    from tui.actions.plan import Plan
 
 
 pytest_plugins = ("tests.support.nvml_plugin",)
@@ -137,6 +139,21 @@ async def test_sglang_serves_new_requests_while_it_drains() -> None:
     assert seen.report["events"][1]["detail"] == "503"
     assert seen.t("readiness_down") == pytest.approx(0.0, abs=slack() + 0.1)
     assert seen.at("main_exit") == pytest.approx(exited_at, abs=slack())
+
+
+async def test_what_was_found_stands_where_its_end_cannot_be_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = AuditLog.write
+
+    def full(log: AuditLog, what: What, run: str, plan: Plan, outcome: str = "") -> None:
+        if what == "ended":
+            raise RefusedError("the audit log cannot be written: No space left on device")
+        write(log, what, run, plan, outcome)
+
+    monkeypatch.setattr(AuditLog, "write", full)
+    async with simulated(sigterm="abort-finish", decode_step_s=0.02) as engine:
+        seen = await run(engine)
+    assert seen.status == 1 and seen.report["passed"] is False
+    assert seen.done["reasons"][-1] == "the audit log cannot be written: No space left on device"
 
 
 async def test_an_abort_with_status_200_is_told() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tui.actions import plan as plans
-from tui.actions import report
+from tui.actions import report, sound
 from tui.actions.exits import Exit
 from tui.actions.judgement import judge
 from tui.actions.plan import HeldProcess, Plan, ReadinessProbe, Start, Stop
@@ -19,6 +20,7 @@ from tui.actions.report_text import render
 from tui.actions.result import Event, Leftover, Phase, Result
 from tui.actions.runs import reports_dir
 from tui.actions.traffic import OwnRequest
+from tui.config.state import write_json
 from tui.lint import measured
 
 if TYPE_CHECKING:
@@ -226,6 +228,52 @@ def test_reports_are_kept_and_compared(tmp_path: Path, monkeypatch: pytest.Monke
     (row,) = previous(RESTART)
     assert (row["load_s"], row["downtime_s"], row["passed"]) == (11.5, 13.0, False)
     assert len(reports("http://127.0.0.1:8000")) == 7 and reports("http://127.0.0.1:9") == []
+
+
+def test_damaged_reports_cost_a_test_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    home = reports_dir()
+    assert home is not None
+    good = document(result(), [])
+    damage: list[dict[str, Any]] = [
+        {"requests": [1], "phases": [2]}, {"requests": 3, "exit": [4]}, {"downtime_s": "5", "passed": {}},
+        {"phases": [{"name": "ready"}, {"name": "ready", "start_s": "6", "end_s": None}]},
+    ]  # fmt: skip
+    for number, change in enumerate(damage):
+        write_json(home / f"20270115T080{number}00Z-drain-001.json", {**good, **change})
+    rows = previous(DRAIN)
+    assert [row["load_s"] for row in rows] == [None] * 4
+    assert (rows[1]["passed"], rows[1]["downtime_s"], rows[2]["exit_s"]) == (None, None, None)  # newest first
+    assert all(sound.report({**good, "previous": [row]}) for row in rows)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"requests": [1]}, {"events": {}}, {"exit": []}, {"findings": [{"id": []}]}, {"notes": 8}, {"previous": 1},
+        {"detect_span_s": [1]}, {"grace_s": "x"}, {"downtime_s": float("inf")}, {"outcomes": {"200": {}}},
+        {"reference": 1}, {"leftovers": 2},
+    ],
+)  # fmt: skip
+def test_what_is_no_report_is_not_shown(change: dict[str, Any]) -> None:
+    good = json.loads(json.dumps(document(result(), [])))
+    assert sound.report(good)
+    assert not sound.report({**good, **change})
+
+
+def test_a_text_is_written_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = reports_dir()
+    assert home is not None
+    home.mkdir(parents=True)
+    victim = tmp_path / "victim"
+    victim.write_text("keep")
+    (home / "one.md").symlink_to(victim)
+    os.mkfifo(home / "two.md")
+    for name in ("one", "two"):
+        with pytest.raises(OSError, match=r"symbolic|No such device"):
+            save(name, document(result(), []))
+    assert victim.read_text() == "keep"
 
 
 def test_the_text_is_safe_markdown() -> None:

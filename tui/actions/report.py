@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tui.actions.judgement import judge, kept
 from tui.actions.reference import reference
@@ -33,6 +33,8 @@ PREVIOUS = 5
 _NOT_OURS = ("D01",)
 """It compares the grace period with the longest request: ours are as long as the test makes them."""
 LOAD = ("starting", "weights", "compile", "ready")
+_MOST_S = 1e9
+T = TypeVar("T")
 
 
 def document(result: Result, previous: list[dict[str, Any]]) -> dict[str, Any]:
@@ -141,7 +143,9 @@ def save(name: str, report: dict[str, Any]) -> Path:
         raise OSError("there is no home directory for reports: set XDG_STATE_HOME")
     path = home / f"{name}.json"
     write_json(path, report)
-    fd = os.open(home / f"{name}.md", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    # whatever lies there already: no link is followed, no reader of a FIFO waited for
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(home / f"{name}.md", flags, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         file.write(render(report))
     for old in sorted(home.glob("*.json"), reverse=True)[REPORTS_KEPT:]:
@@ -174,19 +178,37 @@ def previous(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any]:
-    in_flight = [r for r in report.get("requests") or [] if r.get("kind") == "in_flight"]
-    spans = [p for p in report.get("phases") or [] if p.get("name") in LOAD]
-    load = max(p["end_s"] for p in spans) - min(p["start_s"] for p in spans) if spans else None
+    """One row; a report was perhaps damaged since, and must not cost a test its own."""
+    in_flight = [r for r in _rows(report, "requests") if r.get("kind") == "in_flight"]
+    spans = [p for p in _rows(report, "phases") if p.get("name") in LOAD]
+    starts = [at for p in spans if (at := _figure(p.get("start_s"))) is not None]
+    ends = [at for p in spans if (at := _figure(p.get("end_s"))) is not None]
+    load = max(ends) - min(starts) if starts and ends else None
+    ended = report.get("exit")
     return {
         "test": report.get("test"),
-        "started_at": report.get("started_at"),
-        "passed": report.get("passed"),
+        "started_at": _as(str, report.get("started_at")),
+        "passed": _as(bool, report.get("passed")),
         "in_flight": len(in_flight),
         "finished": sum(r.get("outcome") == "finished" for r in in_flight),
-        "exit_s": (report.get("exit") or {}).get("after_s"),
-        "downtime_s": report.get("downtime_s"),
+        "exit_s": _figure(ended.get("after_s")) if isinstance(ended, dict) else None,
+        "downtime_s": _figure(report.get("downtime_s")),
         "load_s": None if load is None else round(load, 3),
     }
+
+
+def _rows(report: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    rows = report.get(name)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _as(kind: type[T], value: object) -> T | None:
+    return value if isinstance(value, kind) else None
+
+
+def _figure(value: object) -> float | None:
+    sound = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST_S
+    return value if sound else None  # type: ignore[return-value]  # a number, by the line above
 
 
 def _word(request: OwnRequest) -> str:

@@ -75,7 +75,10 @@ async def run(files: RunFiles, plan: Plan, target: EngineTarget, writer: EventWr
         with TestLock(plan), AuditLog() as audit:
             audit.write("started", files.folder.name, plan)
             done = await _audited(files, plan, target, writer, audit)
-            audit.write("ended", files.folder.name, plan, "; ".join(map(str, done["reasons"])))
+            try:
+                audit.write("ended", files.folder.name, plan, "; ".join(map(str, done["reasons"])))
+            except RefusedError as refusal:  # what was found stands all the same
+                done["reasons"].append(str(refusal))
     except RefusedError as refusal:
         done = _nothing(str(refusal))
     writer.write("done", **done)
