@@ -70,7 +70,7 @@ def d02(case: Case) -> Iterator[Outcome]:
         f"{_before(hook)}{option or 'measured exit'} {shown(need)} = {s(hook + need)}; grace {s(grace)};"
         f" slack {s(slack)} < {s(EXIT_S)} that an exit takes",
         "error" if slack <= 0 else "warning",
-        slack=slack,
+        room=f"{s(slack)} to spare" if slack >= 0 else f"{s(-slack)} short",
         advice=f"a grace period of {math.ceil(hook + need + EXIT_S)} s"
         + (f", or {option} {room}" if option and room > 0 else ""),
     )

@@ -173,13 +173,13 @@ TEXTS: dict[str, Prose] = {
     "D02": Prose(
         "error",
         "the drain against the window",
-        "the engine's drain does not fit before SIGKILL: {slack} s to spare for its exit",
+        "the engine's drain does not fit before SIGKILL: {room} for its exit",
         "{advice}",
     ),
     "D03": Prose(
         "error",
         "requests lost on SIGTERM",
-        "on SIGTERM running requests are lost, and their streams stay silent: {why}",
+        "on SIGTERM running requests are lost (their streams may stay open and silent): {why}",
         "vLLM 0.18 or later with --shutdown-timeout N, N + preStop + 10 within the grace period",
     ),
     "D04": Prose(
