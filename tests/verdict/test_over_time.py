@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.verdict import made
@@ -10,6 +13,9 @@ from tui.model.history import History
 from tui.model.settings import Slo, Thresholds
 from tui.runtime.record import add
 from tui.verdict.judge import Judge
+
+if TYPE_CHECKING:
+    from tui.model.readings import GpuReading
 
 LIMITS = Thresholds()
 USUAL_S, SICK_S = 400, 40
@@ -70,3 +76,39 @@ def test_availability_shows_at_once_and_is_over_soon(name: str) -> None:
     after = screen.run(HEALTHY, 20)
     assert next(at for at, shown, _ in after if shown == "healthy") <= LIMITS.hold_s + 3
     assert screen.names() == ["healthy", name, "healthy"]
+
+
+LATE = replace(
+    BOTTLENECKS["compute"],
+    view=made.view(made.reading(waiting=0.0, ttft_p95_s=6.3, itl_p95_s=2.0, latency_window_s=60.0)),
+)
+"""Tokens of requests that stood still are late, and none waits."""
+
+
+def still(seconds: float, gpu: GpuReading) -> Situation:
+    found = made.reading(gen_tok_s=0.0, prompt_tok_s=0.0, stalled_s=seconds, stalled_scrapes=int(seconds))
+    return Situation(made.view(found), (gpu,))
+
+
+def test_late_tokens_of_requests_that_hung_are_no_bottleneck() -> None:
+    screen = Screen(1.0)
+    screen.run(HEALTHY, 20)
+    spins = made.gpu(sm_pct=96.0, mem_ctrl_pct=0.0, power_w=180.0)
+    for seconds in range(1, 9):
+        shown = screen.run(still(float(seconds), spins), 1)
+    assert shown[0][1] == "engine_hung"
+    seen = screen.run(LATE, 58)
+    assert "compute" not in {shown for _, shown, _ in seen}
+    assert seen[-1][1:] == ("healthy", "held")
+    # none of those is within the window any more: what is late now is late by itself
+    assert screen.run(LATE, 30)[-1][1:] == ("compute", "held")
+
+
+def test_late_tokens_after_a_long_prefill_count() -> None:
+    screen = Screen(1.0)
+    screen.run(HEALTHY, 20)
+    works = made.gpu(sm_pct=96.0, mem_ctrl_pct=45.0, power_w=650.0)
+    for seconds in range(1, 16):
+        shown = screen.run(still(float(seconds), works), 1)
+    assert shown[0][1] != "engine_hung"
+    assert screen.run(LATE, 20)[-1][1:] == ("compute", "held")

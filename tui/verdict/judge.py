@@ -93,6 +93,7 @@ class Judge:
         self._slo = slo
         self._holds: dict[str, Hold] = {}
         self._cores_seen: dict[str, int] = {}
+        self._hung_at: dict[str, float] = {}
         # the engines' have held already, and are damped: it must not lag behind them
         self._host = Hold(replace(thresholds, hold_s=0.0, clear_s=0.0), damped=False)
 
@@ -104,8 +105,12 @@ class Judge:
             if http is not None and core_alive(view):
                 self._cores_seen[view.url] = http.pid
         assessed = tuple(
-            assess(p, self._thresholds, self._slo) for p in pictures(snapshot, history, self._cores_seen)
+            assess(p, self._thresholds, self._slo)
+            for p in pictures(snapshot, history, self._cores_seen, self._hung_at)
         )
+        # the rule's own word: a long prefill stands still too, and its late tokens are to be counted
+        hung = (a.picture.scope for a in assessed if a.outcomes["engine_hung"].state == "fires")
+        self._hung_at.update(dict.fromkeys(hung, now))
         self._forget({a.picture.scope for a in assessed})
         shown = tuple(self._hold(a.picture.scope).update(a.verdict, now, wall) for a in assessed)
         host = self._host.update(host_verdict(snapshot, shown), now, wall)
@@ -122,7 +127,9 @@ class Judge:
 
     def explain(self, scope: str, snapshot: HostSnapshot, history: History) -> Explanation | None:
         """Everything behind one engine's verdict on a snapshot; None where that has no such engine."""
-        seen = zip(pictures(snapshot, history, self._cores_seen), snapshot.engines, strict=True)
+        seen = zip(
+            pictures(snapshot, history, self._cores_seen, self._hung_at), snapshot.engines, strict=True
+        )
         for picture, view in seen:
             if picture.scope == scope:
                 return explain(picture, view, self._thresholds, self._slo)
@@ -138,3 +145,4 @@ class Judge:
         for gone in self._holds.keys() - scopes:
             del self._holds[gone]
             self._cores_seen.pop(gone, None)
+            self._hung_at.pop(gone, None)

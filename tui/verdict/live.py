@@ -45,7 +45,10 @@ _SEAT_FLAGS = ("max-num-seqs", "max-running-requests", "max_batch_size", "max-ba
 
 
 def pictures(
-    snapshot: HostSnapshot, history: History, cores_seen: Mapping[str, int] | None = None
+    snapshot: HostSnapshot,
+    history: History,
+    cores_seen: Mapping[str, int] | None = None,
+    hung_at: Mapping[str, float] | None = None,
 ) -> tuple[Picture, ...]:
     """One picture for each engine of the snapshot, in its order.
 
@@ -53,10 +56,11 @@ def pictures(
         snapshot: readings and statuses of one instant; a stale or failed reading is no evidence of progress.
         history: series of the engines' figures by URL and the field names of ``EngineReading``.
         cores_seen: by URL, the pid of the HTTP process under which an engine core was once seen alive.
+        hung_at: by URL, the monotonic seconds at which the engine was last found hung.
     """
     host = snapshot.host.reading if snapshot.host.status.ok else None
     return tuple(
-        _picture(_current(view, snapshot), snapshot, history, host, cores_seen or {})
+        _picture(_current(view, snapshot), snapshot, history, host, cores_seen or {}, hung_at or {})
         for view in snapshot.engines
     )
 
@@ -78,13 +82,14 @@ def _picture(
     history: History,
     host: HostReading | None,
     cores_seen: Mapping[str, int],
+    hung_at: Mapping[str, float],
 ) -> Picture:
     status, reading = view.engine.status, view.engine.reading
     fresh = reading if status.ok and reading is not None and reading.reason is None else None
     processes = _processes(view, snapshot, cores_seen)
     failed = status.state in (SourceState.FAILED, SourceState.STALE)
     silent = snapshot.taken_at - status.since if failed and status.since is not None else status.age_s
-    trends = _trends(view, history, snapshot.taken_at, fresh)
+    trends = _trends(view, history, snapshot.taken_at, fresh, hung_at.get(view.url))
     phase = _phase(view, snapshot, processes, fresh)
     gpus = _gpus(view, snapshot, fresh, phase) if view.local else None
     reason = status.reason if not status.ok else reading.reason if reading is not None else None
@@ -301,7 +306,9 @@ def _troubled(view: EngineView, fresh: EngineReading | None) -> bool:
 # ---------------------------------------------------------------------------------------- trends
 
 
-def _trends(view: EngineView, history: History, now: float, fresh: EngineReading | None) -> Trends:
+def _trends(
+    view: EngineView, history: History, now: float, fresh: EngineReading | None, hung_at: float | None
+) -> Trends:
     if fresh is None:
         return Trends()
     url, waits = view.url, bool(fresh.waiting)
@@ -321,6 +328,7 @@ def _trends(view: EngineView, history: History, now: float, fresh: EngineReading
         error_ratio=errors[-1] if errors else None,
         idle_s=None if works else _since(history, url, now, _is_zero, "running", "waiting"),
         queue_ended=not waits and max(history.values(url, "waiting", now - window), default=0.0) > 0,
+        hang_ended=hung_at is not None and now - window <= hung_at < now and (fresh.stalled_scrapes or 0) < 2,
         usual_prefix_hit_ratio=_usual(url, history, now, fresh),
     )
 

@@ -51,6 +51,8 @@ class Trends:
     """Seconds for which nothing has been running or waiting, 30 at most."""
     queue_ended: bool = False
     """Nobody waits now, but somebody did within the latencies' window: late first tokens are theirs."""
+    hang_ended: bool = False
+    """It steps, but was hung within the latencies' window: late tokens are those of requests that hung."""
     usual_prefix_hit_ratio: float | None = None
     """The mean of the last 30 min before the window."""
 

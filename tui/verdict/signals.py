@@ -197,6 +197,15 @@ class Signals:
             (ttft or 0.0) > slo.ttft_p95_s or (queue or 0.0) > slo.queue_p95_s
         ):
             ttft = queue = None
+        if self.picture.trends.hang_ended:
+            ttft, itl, queue = (
+                None if value is not None and value > target else value
+                for value, target in (
+                    (ttft, slo.ttft_p95_s),
+                    (itl, slo.itl_p95_s),
+                    (queue, slo.queue_p95_s),
+                )
+            )
         self.own_ttft = ttft
         """As the engine counts it, of requests of now."""
         if ttft is None and self.generate == "ok" and self.running:
