@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import stat
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -144,7 +145,7 @@ def test_the_message_has_what_the_schema_says_and_is_bounded() -> None:
 
 def failure(*command: str, message: bytes = b"{}", deadline_s: float = 10.0) -> str:
     with pytest.raises(NotifyError) as error:
-        run(command, message, deadline_s)
+        run(command, message, threading.Event(), deadline_s)
     return str(error.value)
 
 
@@ -157,11 +158,15 @@ def test_commands_that_fail(tmp_path: Path) -> None:
 
 
 def test_a_command_that_does_not_read_is_no_failure(tmp_path: Path) -> None:
-    run((script(tmp_path, "exec true"),), b"x" * 60_000)
+    run((script(tmp_path, "exec true"),), b"x" * 60_000, threading.Event())
 
 
 def test_words_are_not_seen_by_a_shell(tmp_path: Path) -> None:
-    run((script(tmp_path, f'printf "%s|" "$@" > {tmp_path}/words'), "$HOME; exit 1", "*"), b"")
+    run(
+        (script(tmp_path, f'printf "%s|" "$@" > {tmp_path}/words'), "$HOME; exit 1", "*"),
+        b"",
+        threading.Event(),
+    )
     assert (tmp_path / "words").read_text() == "$HOME; exit 1|*|"
 
 
@@ -174,8 +179,27 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(
     begun = time.monotonic()
     assert failure(program, deadline_s=0.5) == "tell: not done within 0.5 s, ended"
     assert time.monotonic() - begun < 5
-    stat_file = Path("/proc") / (tmp_path / "pid").read_text().strip() / "stat"
-    wait_for(lambda: not stat_file.exists() or ") Z " in stat_file.read_text(), 5, "the end of its child")
+    wait_for(lambda: _is_gone((tmp_path / "pid").read_text().strip()), 5, "the end of its child")
+
+
+@pytest.mark.parametrize("body", ["", 'trap "" TERM; '])
+async def test_nothing_of_a_command_outlives_the_program(tmp_path: Path, body: str) -> None:
+    told = Told(tmp_path)
+    # the last child bears SIGTERM while its parent may not
+    text = f"{body}sh -c 'trap \"\" TERM; while :; do sleep 60; done' & echo $! $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pids; wait; wait"
+    script(tmp_path, text)
+    told.notifier.note(HostSnapshot(1000.0, 1.7e9), Judgement((verdict("engine_down"),)))
+    await until((tmp_path / "pids").exists, 10)
+    pids = (tmp_path / "pids").read_text().split()
+    for task in told.tasks:
+        task.cancel()
+    begun = time.monotonic()
+    await told.notifier.close()
+    assert time.monotonic() - begun < 1.0
+    assert len(pids) == 2
+    await until(lambda: all(map(_is_gone, pids)), 1)
+    told.notifier.note(HostSnapshot(1001.0, 1.7e9), Judgement((verdict("loading"),)))
+    assert len(told.tasks) == 1
 
 
 async def test_a_failure_is_a_finding_until_it_works_again(
@@ -244,6 +268,21 @@ async def test_the_live_monitor_tells_with_read_only_too_and_never_of_a_simulate
     assert bool(_told(tmp_path)) is not simulated
 
 
+async def test_the_end_of_the_monitor_is_that_of_the_command(tmp_path: Path) -> None:
+    command = script(tmp_path, f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 60")
+    config = Config(interval_s=0.2, notify=NotifySettings((command,), 0.0))
+    world = World(engines={A: Engine(A)})
+    monitor = Monitor(config, (EngineTarget(A),), world.sources(), SystemClock())
+    await monitor.start()
+    try:
+        await until(lambda: monitor.snapshot().engines[0].ever_served, 10)
+        world.engines[A].error = SourceError("refused")
+        await until((tmp_path / "pid").exists, 10)
+    finally:
+        await monitor.stop()
+    await until(lambda: _is_gone((tmp_path / "pid").read_text().strip()), 0.5)
+
+
 async def test_a_one_shot_run_tells_nobody(tmp_path: Path) -> None:
     command = script(tmp_path, f"cat > {tmp_path}/told.$$")
     config = Config(interval_s=0.2, notify=NotifySettings((command,), 0.0))
@@ -252,6 +291,13 @@ async def test_a_one_shot_run_tells_nobody(tmp_path: Path) -> None:
     await monitor.stop()
     assert judgement.verdicts[0].verdict != "healthy"
     assert _told(tmp_path) == []
+
+
+def _is_gone(pid: str) -> bool:
+    try:
+        return ") Z " in (Path("/proc") / pid / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def _told(folder: Path) -> list[dict[str, Any]]:

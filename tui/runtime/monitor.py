@@ -145,9 +145,11 @@ class Monitor:
         """End every loop and close what it held, within a second."""
         for task in self._tasks:
             task.cancel()
-        held: list[Poller[Any] | WatchedEngine | PlaceWatch | LiveLint | OwnWatch | StopWatch]
+        held: list[Poller[Any] | WatchedEngine | PlaceWatch | LiveLint | OwnWatch | StopWatch | Notifier]
         held = [self.gpus, self.host, self.processes, self._places, self._lint, self._own, self._stops]
         held += self._engines.values()
+        if self._notifier is not None:
+            held.append(self._notifier)
         closing = [asyncio.ensure_future(one.close()) for one in held]
         _, late = await asyncio.wait({*self._tasks, *closing}, timeout=CLOSE_S)
         for task in late:

@@ -11,18 +11,22 @@ dropped::
 availability at once (that an engine is down: with the reason, which takes a moment and
 10 s at most), a bottleneck when it has held, and the end of either; healthy and idle count as one, and
 neither *changing* nor *unknown* is a change. Each scope is told of at most once in ``min_interval_s``: what
-changes meanwhile is told at the end of it, as it then is. It acts on no engine, so it runs with
-``--read-only`` too; it does not run in ``once``, nor over a simulated host.
+changes meanwhile is told at the end of it, as it then is. A command that still runs when the program
+ends is ended with it. It acts on no engine, so it runs with ``--read-only`` too; it does not run in
+``once``, nor over a simulated host.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime as dt
 import json
 import os
 import signal
 import subprocess
+import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +38,6 @@ from tui.sources import offloop
 from tui.verdict.judge import HOST
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Collection, Coroutine
 
     from tui.model.settings import NotifySettings
@@ -46,6 +49,10 @@ SCHEMA: Final = 1
 DEADLINE_S: Final = 10.0
 TERM_S: Final = 2.0
 """Between SIGTERM and SIGKILL to a command that does not end."""
+LEAVING_TERM_S: Final = 0.3
+"""The same when the program ends, which takes a second at most."""
+STEP_S: Final = 0.1
+"""How often a command that runs is looked at."""
 MOST_TEXTS: Final = 20
 LINE: Final = 300
 """Characters of a text at most: what is written at once must fit into a pipe (64 KiB)."""
@@ -87,6 +94,9 @@ class Notifier:
         self._pending: dict[str, dict[str, Any]] = {}
         """By scope, in the order in which they came."""
         self._running = False
+        self._leaving = threading.Event()
+        self._command: asyncio.Future[None] | None = None
+        """The command that runs, or the last that ran."""
         self._failures = 0
         self._failure = ""
         self._failed_at = 0.0
@@ -110,9 +120,15 @@ class Notifier:
                 before = scope.told if earlier is None else earlier["from"]
                 self._pending[verdict.scope] = document(snapshot, verdict, before)
                 scope.told, scope.at = verdict.verdict, snapshot.taken_at
-        if self._pending and not self._running:
+        if self._pending and not self._running and not self._leaving.is_set():
             self._running = True
             self._spawn(self._run_all())
+
+    async def close(self) -> None:
+        """End the command that runs, with what it has started, within half a second; no other is run."""
+        self._leaving.set()
+        if self._command is not None:
+            await asyncio.wait({self._command})
 
     def findings(self) -> tuple[Finding, ...]:
         """That the command fails, until it works again."""
@@ -145,7 +161,11 @@ class Notifier:
         what = f"{message['scope']}: {message['to']}"
         data = json.dumps(message).encode()
         try:
-            await offloop.start(lambda: run(self._settings.command, data), "notify")
+            self._command = offloop.start(lambda: run(self._settings.command, data, self._leaving), "notify")
+            await asyncio.wait(
+                {self._command}
+            )  # not the future itself: its end is awaited after a cancellation
+            self._command.result()
         except NotifyError as error:
             self._failures += 1
             self._failure, self._failed_at = str(error), self._clock.monotonic()
@@ -174,8 +194,16 @@ def document(snapshot: HostSnapshot, verdict: Verdict, before: VerdictName | Non
     }
 
 
-def run(command: tuple[str, ...], message: bytes, deadline_s: float = DEADLINE_S) -> None:
+def run(
+    command: tuple[str, ...], message: bytes, leaving: threading.Event, deadline_s: float = DEADLINE_S
+) -> None:
     """Run a command with a message on its stdin. It blocks, for ``deadline_s`` and a little at most.
+
+    Args:
+        command: words, seen by no shell.
+        message: what it can read.
+        leaving: set when the program ends: the command is then ended at once.
+        deadline_s: seconds that it has.
 
     Raises:
         NotifyError: it could not be started, failed, or had to be ended.
@@ -184,6 +212,7 @@ def run(command: tuple[str, ...], message: bytes, deadline_s: float = DEADLINE_S
     try:
         process = subprocess.Popen(
             command,
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -192,31 +221,67 @@ def run(command: tuple[str, ...], message: bytes, deadline_s: float = DEADLINE_S
     except (OSError, ValueError) as error:  # a NUL in a word
         why = error.strerror if isinstance(error, OSError) else None
         raise NotifyError(clean(f"{name}: {why or error}")) from None
-    try:
-        process.communicate(message, timeout=deadline_s)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        raise NotifyError(f"{name}: not done within {deadline_s:g} s, ended") from None
-    except OSError as error:
-        _end(process)
-        raise NotifyError(clean(f"{name}: {error.strerror}")) from None
+    if not _done(process, message, leaving, deadline_s):
+        if leaving.is_set():
+            _end(process, LEAVING_TERM_S)
+            raise NotifyError(f"{name}: ended with the program")
+        _end(process, TERM_S)
+        raise NotifyError(f"{name}: not done within {deadline_s:g} s, ended")
     if process.returncode > 0:
         raise NotifyError(f"{name}: exit status {process.returncode}")
     if process.returncode < 0:
         raise NotifyError(f"{name}: ended by signal {-process.returncode}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it with what it has started; it leads a session of its own, and is not reaped before."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's by now
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(TERM_S)
-            break
-    if process.stdin is not None:
-        with contextlib.suppress(OSError):  # what was not read is lost with its reader
-            process.stdin.close()
+def _done(process: subprocess.Popen[bytes], message: bytes, leaving: threading.Event, limit_s: float) -> bool:
+    """Feed it and wait for its end; False where it still runs at the limit, or when the program ends."""
+    limit = time.monotonic() + limit_s
+    pipe = process.stdin
+    assert pipe is not None
+    os.set_blocking(pipe.fileno(), False)
+    with pipe:
+        left = message
+        while True:
+            if not pipe.closed and not (left := _fed(pipe.fileno(), left)):
+                pipe.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STEP_S)
+                return True
+            if leaving.is_set() or time.monotonic() >= limit:
+                return False
+
+
+def _fed(pipe: int, message: bytes) -> bytes:
+    """What the pipe did not take; one that nobody reads any more needs no more."""
+    try:
+        return message[os.write(pipe, message) :]
+    except BlockingIOError:
+        return message
+    except BrokenPipeError:
+        return b""
+
+
+def _end(process: subprocess.Popen[bytes], term_s: float) -> None:
+    """End it with what it has started: its process group, which is surely its own until it is reaped."""
+    _signal(process, signal.SIGTERM)
+    limit = time.monotonic() + term_s
+    while _lives(process) and time.monotonic() < limit:
+        time.sleep(0.02)
+    _signal(process, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(term_s)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's by now
+        os.killpg(process.pid, number)
+
+
+def _lives(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:  # the kernel reaps for who was started with SIGCHLD ignored
+        return False
 
 
 def _instant(epoch_s: float) -> str:
