@@ -97,7 +97,7 @@ async def test_the_newest_state_is_told_at_the_end_of_the_interval(tmp_path: Pat
     told = Told(tmp_path)
     await told.at(0, verdict("healthy"), verdict("healthy", A))
     first = await told.at(1, verdict("kv_cache"), verdict("kv_cache", A))
-    assert first == [("host", "healthy", "kv_cache"), (A, "healthy", "kv_cache")]
+    assert first == [(A, "healthy", "kv_cache")]
     assert await told.at(20, verdict("engine_down"), verdict("kv_cache", A)) == first
     assert await told.at(60, verdict("loading"), verdict("kv_cache", A)) == first
     assert await told.at(61, verdict("loading"), verdict("kv_cache", A)) == [
@@ -105,8 +105,22 @@ async def test_the_newest_state_is_told_at_the_end_of_the_interval(tmp_path: Pat
         ("host", "kv_cache", "loading"),
     ]
     # what has come back by then was no lasting change
-    assert len(await told.at(90, verdict("healthy"), verdict("kv_cache", A))) == 3
-    assert len(await told.at(125, verdict("loading"), verdict("kv_cache", A))) == 3
+    assert len(await told.at(90, verdict("healthy"), verdict("kv_cache", A))) == 2
+    assert len(await told.at(125, verdict("loading"), verdict("kv_cache", A))) == 2
+
+
+async def test_the_host_says_only_what_no_engine_says_at_that_moment(tmp_path: Path) -> None:
+    told = Told(tmp_path, min_interval_s=0.0)
+    await told.at(0, verdict("healthy"), verdict("healthy", A))
+    seen = await told.at(1, verdict("engine_down"), verdict("engine_down", A))
+    assert seen == [(A, "healthy", "engine_down")]
+    seen = await told.at(2, verdict("healthy"), verdict("idle", A))
+    assert seen[1:] == [(A, "engine_down", "idle")]
+    seen = await told.at(3, verdict("gpu_fault"), verdict("kv_cache", A))
+    assert seen[2:] == [(A, "idle", "kv_cache"), ("host", "healthy", "gpu_fault")]
+    # the device is back: of an earlier moment is what was said of the engine
+    seen = await told.at(4, verdict("kv_cache"), verdict("kv_cache", A))
+    assert seen[4:] == [("host", "gpu_fault", "kv_cache")]
 
 
 async def test_that_an_engine_is_down_waits_for_the_reason(tmp_path: Path) -> None:
@@ -115,7 +129,7 @@ async def test_that_an_engine_is_down_waits_for_the_reason(tmp_path: Path) -> No
     seen = HostSnapshot(1001.0, 1.7e9)
     told.notifier.note(seen, Judgement((verdict("engine_down"), verdict("engine_down", A))), {A})
     assert told.tasks == []
-    assert len(await told.at(1, verdict("engine_down"), verdict("engine_down", A))) == 2
+    assert len(await told.at(1, verdict("engine_down"), verdict("engine_down", A))) == 1
 
 
 async def test_an_engine_that_has_gone_is_forgotten(tmp_path: Path) -> None:
@@ -261,8 +275,8 @@ async def test_the_live_monitor_tells_with_read_only_too_and_never_of_a_simulate
         world.engines[A].error = SourceError("refused")
         await until(lambda: monitor.judgement().verdicts[0].verdict == "engine_down", 10)
         if not simulated:
-            await until(lambda: len(_told(tmp_path)) >= 2, 10)
-            assert {m["scope"] for m in _told(tmp_path) if m["to"] == "engine_down"} == {"host", A}
+            await until(lambda: _told(tmp_path), 10)
+            assert {m["scope"] for m in _told(tmp_path) if m["to"] == "engine_down"} == {A}
     finally:
         await monitor.stop()
     assert bool(_told(tmp_path)) is not simulated

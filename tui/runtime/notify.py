@@ -11,7 +11,8 @@ dropped::
 availability at once (that an engine is down: with the reason, which takes a moment and
 10 s at most), a bottleneck when it has held, and the end of either; healthy and idle count as one, and
 neither *changing* nor *unknown* is a change. Each scope is told of at most once in ``min_interval_s``: what
-changes meanwhile is told at the end of it, as it then is. A command that still runs when the program
+changes meanwhile is told at the end of it, as it then is. What an engine's message says, no message about
+the host of the same moment says again. A command that still runs when the program
 ends is ended with it. It acts on no engine, so it runs with ``--read-only`` too; it does not run in
 ``once``, nor over a simulated host.
 """
@@ -111,15 +112,18 @@ class Notifier:
         """
         for gone in self._scopes.keys() - {verdict.scope for verdict in judgement.verdicts}:
             del self._scopes[gone]
-        for verdict in judgement.verdicts:
+        said: set[str] = set()
+        for verdict in sorted(judgement.verdicts, key=lambda verdict: verdict.scope == HOST):
             scope = self._scopes.setdefault(verdict.scope, _Scope())
             if looking and verdict.verdict == "engine_down" and verdict.scope in (HOST, *looking):
                 continue
             if self._is_due(scope, verdict, snapshot.taken_at):
-                earlier = self._pending.get(verdict.scope)
+                earlier = self._pending.pop(verdict.scope, None)
                 before = scope.told if earlier is None else earlier["from"]
-                self._pending[verdict.scope] = document(snapshot, verdict, before)
                 scope.told, scope.at = verdict.verdict, snapshot.taken_at
+                if verdict.scope != HOST or verdict.verdict not in said:
+                    self._pending[verdict.scope] = document(snapshot, verdict, before)
+                said |= CALM if verdict.verdict in CALM else {verdict.verdict}
         if self._pending and not self._running and not self._leaving.is_set():
             self._running = True
             self._spawn(self._run_all())
