@@ -74,6 +74,19 @@ def test_figures_stand_beside_their_limits_with_their_last_minutes() -> None:
     assert len(limits) == 1
 
 
+def test_a_history_is_drawn_to_a_scale_that_holds_the_newest_figure() -> None:
+    rise = explained(scenes.sick_view())
+    assert rise.explanation is not None
+    answers = tuple(
+        replace(
+            a, evidence=tuple(replace(e, value=163.0) if e.signal == "waiting" else e for e in a.evidence)
+        )
+        for a in rise.explanation.answers
+    )
+    rise = replace(rise, explanation=replace(rise.explanation, answers=answers))
+    assert rows(whole(rise), r"waiting +163 .*[⠁-⣿]{15} 0-200 ")  # no step of the chart has it yet
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
 def test_figures_and_limits_are_whole_at_any_width(width: int) -> None:
     text = whole(explained(scenes.sick_view()), width)

@@ -142,13 +142,14 @@ def _series(view: View, explanation: Explanation, signal: str) -> tuple[Value, .
 
 
 def _top(evidence: Evidence, values: tuple[Value, ...]) -> float:
-    """The upper edge: that of the quantity where it has one, else a round figure above it and its limit."""
+    """The upper edge: that of the quantity where it has one, else a round one above all values and the limit."""
     if evidence.unit == "%":
         return 100.0
     if evidence.signal.endswith(("_ratio", "_usage", "_usage_max")):
         return 1.0
-    limit = evidence.threshold if isinstance(evidence.threshold, float | int) else None
-    return nice_top((*values, limit))
+    # the newest figure stands beside the edge, a step before the chart has it
+    told = (v for v in (evidence.value, evidence.threshold) if isinstance(v, float | int))
+    return nice_top((*values, *told))
 
 
 # ---------------------------------------------------------------------------------------- changes
