@@ -142,7 +142,7 @@ def _series(view: View, explanation: Explanation, signal: str) -> tuple[Value, .
 
 
 def _top(evidence: Evidence, values: tuple[Value, ...]) -> float:
-    """The upper edge: that of the quantity where it has one, else a round one above all values and the limit."""
+    """The upper edge: that of the quantity where it has one, else a round one above values and limit."""
     if evidence.unit == "%":
         return 100.0
     if evidence.signal.endswith(("_ratio", "_usage", "_usage_max")):
