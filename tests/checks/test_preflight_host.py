@@ -108,7 +108,7 @@ def test_locked_memory_counts_with_infiniband(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def listener() -> Iterator[tuple[int, int]]:
+def listener(tmp_path: Path) -> Iterator[tuple[int, int]]:
     """A process that listens on loopback, with a secret among its arguments: its pid and port."""
     code = (
         "import socket, sys\n"
@@ -116,8 +116,13 @@ def listener() -> Iterator[tuple[int, int]]:
         "print(s.getsockname()[1], flush=True)\n"
         "sys.stdin.read()\n"
     )
+    (tmp_path / "serve.py").write_text(code)
+    # by a short name: a long command line is told by its beginning only
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
     with subprocess.Popen(
-        [sys.executable, "-c", code, "--api-key", "hunter2"],
+        ["./python", "serve.py", "--api-key", "hunter2"],
+        cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

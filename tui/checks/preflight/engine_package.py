@@ -232,7 +232,8 @@ def _virtual(prefix: Path) -> dict[str, str] | None:
 def _version(package: str, folders: list[str]) -> str | None:
     for found in distributions(name=package, path=folders):
         try:
-            version = found.version
+            # not its ``version``: without one, that warns before it fails
+            version = found.metadata["Version"] if "Version" in found.metadata else ""
         except (KeyError, OSError, ValueError):
             continue  # a broken remainder of an installation
         if version:
