@@ -232,12 +232,12 @@ def _virtual(prefix: Path) -> dict[str, str] | None:
 def _version(package: str, folders: list[str]) -> str | None:
     for found in distributions(name=package, path=folders):
         try:
-            # not its ``version``: without one, that warns before it fails
-            version = found.metadata["Version"] if "Version" in found.metadata else ""
+            metadata = found.metadata
+            # looked for before it is taken: where there is none, that warns, and is to fail one day
+            if "Version" in metadata and (version := metadata["Version"]):
+                return clean(version, 60)
         except (KeyError, OSError, ValueError):
             continue  # a broken remainder of an installation
-        if version:
-            return clean(version, 60)
     return None
 
 
