@@ -28,7 +28,9 @@ async def once(home: Path, engine: Running) -> tuple[dict[str, Any], dict[str, A
 
 
 async def test_a_drain_is_seen_in_the_log_while_health_says_200(tmp_path: Path) -> None:
-    async with running(tmp_path / "log", sigterm="drain-500", shutdown_timeout_s=60.0, time_scale=0.2) as engine:
+    async with running(
+        tmp_path / "log", sigterm="drain-500", shutdown_timeout_s=60.0, time_scale=0.2
+    ) as engine:
         request = asyncio.ensure_future(complete(engine.url, 4000))
         await until(lambda: engine.supervisor.load.running > 0)
         os.kill(engine.pids["api"], signal.SIGTERM)

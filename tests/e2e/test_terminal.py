@@ -47,6 +47,7 @@ WAYS_OUT: dict[str, str | signal.Signals] = {
     "SIGINT": signal.SIGINT,
     "SIGTERM": signal.SIGTERM,
     "SIGHUP": signal.SIGHUP,
+    "SIGQUIT": signal.SIGQUIT,
 }
 
 

@@ -104,6 +104,8 @@ def test_what_is_cut_is_marked() -> None:
     assert left("ab", 4) == "ab  "
     assert right("ab", 4) == "  ab"
     assert right("abcdef", 4) == "abc…"
+    assert cut("used 3,072 MiB", 8) == "used…"  # part of a figure is another figure
+    assert cut("engine 10.255.255.1:8000", 16) == "engine 10.255.2…"  # an address is none
 
 
 def test_two_lines_beside_each_other() -> None:

@@ -55,7 +55,7 @@ STOP_S = 1.0
 """How long leaving waits for the feed."""
 _LASTING = {"feed": "collection", "tests": "following tests"}
 """Groups of workers that run as long as the screen."""
-_LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LEAVE_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ Line = tuple[Span, ...]
 
 ELLIPSIS = "…"
 _OF_NUMBERS = "0123456789.,"
+_FIGURE = re.compile(r"[0-9.,]+")
 _BEFORE_NUMBERS = (" ", "(", "<", ">", "=", "/")
 _BREAKS = re.compile(r"(?<!\d) | (?!(?:%|°C|/s|W|s|ms|min|h|GiB|MiB|MHz|MB/s|tok/s)(?:\W|$))")
 """Spaces at which a line may end: not between a figure and its unit."""
@@ -80,7 +81,10 @@ def cut(text: str, size: int) -> str:
     kept = text[: size - 1]
     if text[size - 1] in _OF_NUMBERS and kept[-1:] in _OF_NUMBERS:
         before = kept.rstrip(_OF_NUMBERS)
-        kept = before if before.endswith(_BEFORE_NUMBERS) else kept  # a name's digits are no figure
+        digits = _FIGURE.match(text, len(before))
+        # a name's digits are no figure, and neither is an address
+        if before.endswith(_BEFORE_NUMBERS) and digits and digits[0].count(".") < 2:
+            kept = before
     return kept.rstrip() + ELLIPSIS
 
 

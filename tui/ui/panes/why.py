@@ -106,7 +106,8 @@ def _sure(view: View, verdict: Verdict) -> str:
     explanation = view.explanation
     if explanation is not None and explanation.verdict == verdict.verdict and explanation.answers:
         nearest = next(iter(explanation.answers[0].changes), None)
-        if nearest is not None and len(nearest.moves) == 1:
+        # that nothing at all would turn it says nothing of how close it is
+        if nearest is not None and len(nearest.moves) == 1 and nearest.distance < 1.0:
             move = nearest.moves[0]
             reasons.append(f"the nearest limit, of {move.signal}, is {100 * nearest.distance:.0f} % away")
     return f"{verdict.confidence}: {'; '.join(map(narrow, reasons))}" if reasons else verdict.confidence
