@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 READY_S = 30.0
-TRIES = 3
-"""One look of a second or two may fall into a pause that others make on a busy machine."""
+TRIES = 6
+"""One look of a few seconds may fall into a pause: of the machine, or between requests that come at random (one
+look in three at a cold cache does)."""
 
 
 @dataclass
