@@ -154,6 +154,34 @@ async def test_orphans_that_were_ordered_outlive_it_for_a_while(tmp_path: Path) 
         await until(lambda: not any(map(lives, orphans)), 8.0)
 
 
+async def test_even_traffic_is_all_alike(tmp_path: Path) -> None:
+    words = (
+        "--traffic",
+        "50",
+        "--prompt-tokens",
+        "40",
+        "--output-tokens",
+        "6",
+        "--spread",
+        "0",
+        "--set=decode_step_s=0.005",
+    )
+    with _served(tmp_path / "log", *words) as served:
+        await until_ready(served.url)
+        limit_s = time.monotonic() + 20
+        counted = 0.0
+        while counted < 8 and time.monotonic() < limit_s:
+            text = (await ask(served.url, "/metrics")).body.decode()
+            counted = _figure(text, "vllm:request_prompt_tokens_count")
+        assert counted >= 8
+        assert _figure(text, "vllm:request_prompt_tokens_sum") == 40 * counted
+        assert _figure(text, "vllm:request_generation_tokens_sum") == 6 * counted
+
+
+def _figure(exposition: str, name: str) -> float:
+    return sum(float(value) for value in re.findall(rf"(?m)^{name}{{[^}}]*}} (\S+)$", exposition))
+
+
 async def test_restart_keeps_the_port(tmp_path: Path) -> None:
     with _served(tmp_path / "log", "--restart", "always", "--time-scale", "0.1") as served:
         await until_ready(served.url)
@@ -351,6 +379,13 @@ def test_settings_that_no_engine_has(changes: dict[str, Any]) -> None:
         EngineSpec().changed(changes)
     with pytest.raises((ValueError, TypeError)):
         TrafficSpec().changed({"nope": 1})
+
+
+@pytest.mark.parametrize("name", ["shared_prefix", "stream", "hangup", "spread"])
+@pytest.mark.parametrize("share", [-0.1, 1.1, "x", True])
+def test_a_share_of_the_traffic_is_one(name: str, share: Any) -> None:
+    with pytest.raises(ValueError, match="traffic: "):
+        TrafficSpec().changed({name: share})
 
 
 def test_a_spec_survives_its_json() -> None:

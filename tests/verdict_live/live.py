@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 READY_S = 30.0
-TRIES = 6
-"""One look of a few seconds may fall into a pause: of the machine, or between requests that come at random (one
-look in three at a cold cache does)."""
+LOOKS_S = 45.0
+"""One look of a few seconds may fall into a pause of the machine, or of the traffic."""
+
+LIMIT_S = 120
+"""Of a whole test: an engine that starts, its looks, its end."""
 
 
 @dataclass
@@ -190,33 +193,42 @@ def judged(
     url: str,
     expected: str,
     *words: str,
+    confidence: tuple[str, ...] = ("high", "medium", "low"),
+    saying: tuple[str, ...] = (),
     samples: int = 3,
     interval: float = 0.5,
-    saying: str = "",
     unless: Callable[[Json], str] = lambda _: "",
 ) -> tuple[Json, Json]:
     """The engine's verdict, once it is the expected one, and the document it stands in.
+
+    Each look is one moment of an engine, of its traffic and of a machine that others use as well; what a test
+    wants of a verdict has to hold at one and the same moment, so it is asked for here.
 
     Args:
         home: of the program's settings and state.
         nvml: its devices.
         url: the engine.
-        expected: what it has to be called in one of a few looks.
+        expected: what it has to be called in one of the looks of ``LOOKS_S``.
         words: further options of ``once``.
-        samples: looks of each.
+        confidence: what it may be called with.
+        saying: what has to be among its evidence, each in one of its texts.
+        samples: of each look.
         interval: seconds between them.
-        saying: what has to be among its evidence.
         unless: says, from a second document, why this machine cannot show it; empty where it can.
     """
-    found: Json = {}
-    for number in range(TRIES):
+    limit, again = time.monotonic() + LOOKS_S, False
+    while True:
         document = once(home, nvml, url, "--samples", str(samples), "--interval", str(interval), *words)
         found = verdict(document, url)
-        if found["verdict"] == expected and saying in texts(found):
+        right = found["verdict"] == expected and found["confidence"] in confidence
+        if right and all(any(part in e["text"] for e in found["evidence"]) for part in saying):
             return found, document
-        if number and (reason := unless(document)):
+        if again and (reason := unless(document)):
             pytest.skip(reason)
-    raise AssertionError(f"{expected} expected: {json.dumps(found, indent=1)}")
+        if time.monotonic() > limit:
+            wanted = f"{expected} ({' or '.join(confidence)}; {', '.join(saying)})"
+            raise AssertionError(f"{wanted} expected: {json.dumps(found, indent=1)}")
+        again = True
 
 
 def texts(found: Json) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.verdict_live.live import WAITS, judged, served, texts, working
+from tests.verdict_live.live import LIMIT_S, WAITS, judged, served, texts, working
 from tests.verdict_live.served import WEIGHTS_MIB
 from tui.model.settings import Thresholds
 from tui.sources.kernel.gauges import pressure
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.verdict_live.live import Json
 
 pytest_plugins = ("tests.support.nvml_plugin",)
+pytestmark = pytest.mark.timeout(LIMIT_S)
 
 
 LIMITS = Thresholds()
@@ -54,10 +55,9 @@ def disk_idle(document: Json) -> str:
 def test_one_thread_that_is_always_busy(tmp_path: Path, fake_nvml: FakeNvml) -> None:
     working(fake_nvml, **WAITS)
     with served(tmp_path, "spin") as url:
-        found, _ = judged(
-            tmp_path, fake_nvml, url, "cpu", samples=4, interval=0.8, saying="(tokenizer tokenizer-0)"
-        )
-    assert found["confidence"] == "high"
+        says = ("(tokenizer tokenizer-0)",)
+        looks: dict[str, Any] = {"samples": 4, "interval": 0.8, "confidence": ("high",)}
+        judged(tmp_path, fake_nvml, url, "cpu", saying=says, **looks)
 
 
 @pytest.mark.usefixtures("cores")
@@ -84,6 +84,6 @@ def test_a_load_that_waits_for_its_disk(tmp_path: Path, fake_nvml: FakeNvml) -> 
         pytest.skip("this file system has no O_DIRECT")
     working(fake_nvml, util_gpu=0, util_mem=0, power_mw=90_000)
     with served(tmp_path, "read", str(weights)) as url:
-        found, _ = judged(tmp_path, fake_nvml, url, "io_disk", samples=4, interval=0.9, unless=disk_idle)
+        looks: dict[str, Any] = {"samples": 4, "interval": 0.9, "unless": disk_idle}
+        found, _ = judged(tmp_path, fake_nvml, url, "io_disk", saying=("reads ",), **looks)
     assert found["secondary"] == ["loading"]
-    assert "reads " in texts(found)

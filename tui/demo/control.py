@@ -26,7 +26,7 @@ _ACTIONS: dict[str, tuple[str, ...]] = {
         field.name for field in fields(EngineSpec) if field.name not in _FIXED
     ),
     "machine": ("hot_c",),
-    "traffic": ("rate", "prompt_tokens", "output_tokens", "shared_prefix", "stream", "hangup"),
+    "traffic": ("rate", "prompt_tokens", "output_tokens", "shared_prefix", "stream", "hangup", "spread"),
 }  # fmt: skip
 _LONGEST_LINE = 65536
 
@@ -37,7 +37,8 @@ control file, one JSON object a line (the file is made with mode 0600 if there i
   {"do":"kill","what":"core"}       SIGKILL; also "worker", "detokenizer", "api" (leaves orphans in vLLM)
   {"do":"terminate"}                SIGTERM to what a supervisor would signal
   {"do":"set","kv_tokens":8192}     change a setting: max_num_seqs, kv_tokens, decode_step_s, sigterm, ...
-  {"do":"traffic","rate":5}         change the traffic: rate, prompt_tokens, output_tokens, shared_prefix
+  {"do":"traffic","rate":5}         change the traffic: rate, prompt_tokens, output_tokens, shared_prefix,
+                                    and as shares of 1: stream, hangup, spread (0: all alike)
   {"do":"machine","hot_c":40}       a hot room: the simulated GPUs throttle under load
   {"do":"start"}                    start the engine again after its end
   {"do":"stop"}                     end everything"""

@@ -58,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--shared-prefix", type=float, default=traffic.shared_prefix, metavar="0-1", help="of a prompt (0.5)")
     add(
+        "--spread",
+        type=float,
+        default=traffic.spread,
+        metavar="0-1",
+        help="0: even, all alike; 1: at random (1)",
+    )
+    add(
         "--set",
         action="append",
         default=[],
@@ -89,6 +96,7 @@ def specs(args: argparse.Namespace) -> tuple[EngineSpec, TrafficSpec]:
             "prompt_tokens": args.prompt_tokens,
             "output_tokens": args.output_tokens,
             "shared_prefix": args.shared_prefix,
+            "spread": args.spread,
         }
     )
     return _spec(args), traffic

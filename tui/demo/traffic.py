@@ -24,12 +24,13 @@ class TrafficSpec:
     """What to send.
 
     Attributes:
-        rate: requests a second, arriving at random (Poisson).
+        rate: requests a second.
         prompt_tokens: mean prompt length.
         output_tokens: ``max_tokens`` of each request, on average.
         shared_prefix: share of a prompt that is one of a few common beginnings, 0-1.
         stream: share of streaming requests, 0-1.
         hangup: share of clients that leave half way, 0-1.
+        spread: 1: they come at random (Poisson) and vary in length by half; 0: evenly, and all alike.
     """
 
     rate: float = 0.0
@@ -38,11 +39,12 @@ class TrafficSpec:
     shared_prefix: float = 0.5
     stream: float = 0.9
     hangup: float = 0.0
+    spread: float = 1.0
 
     def changed(self, changes: dict[str, Any]) -> TrafficSpec:
         """A copy with some figures replaced; ValueError for one out of range."""
         spec = replace(self, **changes)
-        shares = (spec.shared_prefix, spec.stream, spec.hangup)
+        shares = (spec.shared_prefix, spec.stream, spec.hangup, spec.spread)
         numbers = (spec.rate, spec.prompt_tokens, spec.output_tokens, *shares)
         if any(isinstance(number, bool) or not isinstance(number, (int, float)) for number in numbers):
             raise ValueError("traffic: every figure is a number")
@@ -73,14 +75,17 @@ class Traffic:
         loop = asyncio.get_running_loop()
         due_s = loop.time()
         while True:
-            rate = self._spec.rate
-            due_s = max(due_s, loop.time() - 1.0) + self._rng.expovariate(rate) if rate > 0 else float("inf")
+            due_s = max(due_s, loop.time() - 1.0) + self._gap_s()
             if await self._changes_before(due_s):
                 due_s = loop.time()
             elif len(self._clients) < _MOST_IN_FLIGHT:
                 task = asyncio.create_task(self._client())
                 self._clients.add(task)
                 task.add_done_callback(self._clients.discard)
+
+    def _gap_s(self) -> float:
+        rate, spread = self._spec.rate, self._spec.spread
+        return spread * self._rng.expovariate(rate) + (1 - spread) / rate if rate > 0 else float("inf")
 
     async def _changes_before(self, due_s: float) -> bool:
         """Wait for a moment; True, and at once, if the figures changed meanwhile."""
@@ -122,7 +127,8 @@ class Traffic:
 
     def _request(self) -> bytes:
         spec, rng = self._spec, self._rng
-        tokens = max(1, round(spec.prompt_tokens * rng.uniform(0.5, 1.5)))
+        least, most = 1 - spec.spread / 2, 1 + spec.spread / 2
+        tokens = max(1, round(spec.prompt_tokens * rng.uniform(least, most)))
         shared = round(spec.prompt_tokens * spec.shared_prefix)
         length = tokens * _BYTES_PER_TOKEN
         prefix = rng.choice(self._texts)[: min(length, shared * _BYTES_PER_TOKEN)]
@@ -132,7 +138,7 @@ class Traffic:
             {
                 "model": self._model,
                 "prompt": (prefix + own)[:length],
-                "max_tokens": max(1, round(spec.output_tokens * rng.uniform(0.5, 1.5))),
+                "max_tokens": max(1, round(spec.output_tokens * rng.uniform(least, most))),
                 "stream": rng.random() < spec.stream,
             }
         ).encode()
