@@ -62,11 +62,20 @@ def test_p01_liveness_budget(delay: int, failures: int, load: float, level: str 
 def test_p01_shows_its_sum_and_what_to_set() -> None:
     report = lint_text(deployment({"livenessProbe": probe(d=30)}), figures=[Figures(load_s=90.0)])
     found = of(report, "P01")[0]
-    assert found.arithmetic == "30 + (3-1) * 10 = 50 s < 1.2 * 90 s = 108 s"
+    assert found.arithmetic == (
+        "30 + (3-1) * 10 = 50 s < 1.2 * 90 s = 108 s; killed 50-60 s after each start,"
+        " restarts near 60, 130, 210, 310 s"
+    )
     assert "failureThreshold 15" in found.instead
     assert of(lint_text(deployment({"livenessProbe": probe(d=30)})), "P01")[0].arithmetic == (
         "budget 30 + (3-1) * 10 = 50 s"
     )
+
+
+@pytest.mark.parametrize(("load", "loops"), [(59.9, False), (60.0, True)])
+def test_p01_promises_no_loop_to_a_load_that_may_end_before_the_kill(load: float, loops: bool) -> None:
+    report = lint_text(deployment({"livenessProbe": probe(d=30)}), figures=[Figures(load_s=load)])
+    assert ("restarts near" in (of(report, "P01")[0].arithmetic or "")) == loops
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,8 @@ def test_p08_a_health_check_that_cannot_fail(test: str | list[str], level: str |
 def test_b01_healthcheck_without_an_actor() -> None:
     check = {"healthcheck": {"test": "curl -f localhost:8000/health"}}
     assert judged("B01", compose(**check)) == "warning"
+    found = of(lint_text(compose(**check)), "B01")[0]
+    assert found.arithmetic == "unhealthy within 180 s of a hang, 90 s of a refusal, and then nothing"
     assert judged("B01", compose(**check, labels=["autoheal=true"])) is None
     assert judged("B01", compose(**check, deploy={"update_config": {}})) is None
     assert judged("B01", compose(healthcheck={"test": ["NONE"]})) is None

@@ -128,13 +128,8 @@ def url(value: object) -> str:
         raise RefusedError(f"an http:// or https:// URL ({error})") from None
 
 
-def optional_url(value: object) -> str:
-    """As ``url``; empty for the default."""
-    return "" if value == "" else url(value)
-
-
 def metrics_url(value: object) -> str:
-    """As ``optional_url``, or a Unix socket."""
+    """As ``url``, or a Unix socket; empty for the default."""
     if value == "":
         return ""
     expected = "an http:// or https:// URL, or unix:///path/of/a/socket"

@@ -122,8 +122,16 @@ def _rollout(case: Case) -> Rollout | None:
 
 def b01(case: Case) -> Iterator[Outcome]:
     """Docker only reports ``unhealthy``."""
-    if case.container.health is not None and not case.workload.actor:
-        yield hit(case.container.health.line)
+    health = case.container.health
+    if health is None or case.workload.actor:
+        return
+    if health.interval_s is None or health.timeout_s is None or health.retries is None:
+        yield hit(health.line)
+        return
+    hang, refusal = arithmetic.docker_unhealthy(health.interval_s, health.timeout_s, health.retries)
+    yield hit(
+        health.line, f"unhealthy within {s(hang)} of a hang, {s(refusal)} of a refusal, and then nothing"
+    )
 
 
 def b02(case: Case) -> Iterator[Outcome]:

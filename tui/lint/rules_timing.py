@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tui.lint.rule import Case, Outcome
+    from tui.model.settings import ProbeSpec
 
 BLACK_HOLE_S = 60.0
 """Traffic into a hung server for longer than this is worth a warning (P13)."""
 LOAD_MARGIN = 1.2
 STARTUP_MARGIN = 1.5
+STARTS_SHOWN = 5
+"""Enough to see the waits between them grow."""
 SGLANG_WAIT_S = 20.0
 """SGLANG_HEALTH_CHECK_TIMEOUT: how long its /health waits for a token before it says 503."""
 
@@ -34,7 +37,8 @@ def p01(case: Case) -> Iterator[Outcome]:
     elif spare < LOAD_MARGIN * load:
         yield hit(
             liveness.at("initialDelaySeconds"),
-            f"{budget(liveness.spec)} < {LOAD_MARGIN} * {s(load)} = {s(LOAD_MARGIN * load)}",
+            f"{budget(liveness.spec)} < {LOAD_MARGIN} * {s(load)} = {s(LOAD_MARGIN * load)}"
+            + _loop(liveness.spec, load),
             budget=spare,
             load=load,
             failures=_failures(load),
@@ -52,12 +56,22 @@ def p02(case: Case) -> Iterator[Outcome]:
     elif spare < STARTUP_MARGIN * load:
         yield hit(
             startup.at("failureThreshold"),
-            f"{budget(startup.spec)} < {STARTUP_MARGIN} * {s(load)} = {s(STARTUP_MARGIN * load)}",
+            f"{budget(startup.spec)} < {STARTUP_MARGIN} * {s(load)} = {s(STARTUP_MARGIN * load)}"
+            + _loop(startup.spec, load),
             "error" if spare < load else "warning",
             budget=spare,
             load=load,
             failures=_failures(load, startup.spec.period_s),
         )
+
+
+def _loop(spec: ProbeSpec, load_s: float) -> str:
+    """When it is killed and started again, for a load that cannot end before; empty where it can."""
+    kill = arithmetic.first_kill(spec)
+    if load_s < kill.worst:
+        return ""
+    starts = ", ".join(shown(at) for at in arithmetic.crash_loop([kill.worst], STARTS_SHOWN)[1:])
+    return f"; killed {shown(kill.best)}-{shown(kill.worst)} s after each start, restarts near {starts} s"
 
 
 def _failures(load_s: float, period_s: float = 10.0) -> int:
