@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from tests.support.clock import ManualClock
 from tui.model.death import DeathCase, StopMark
 from tui.model.places import ContainerReading, Place, UnitReading
+from tui.model.readings import EngineProcess, EngineReading
 from tui.model.snapshot import EngineView
 from tui.model.status import Observed, SourceError, SourceState, SourceStatus
 from tui.runtime.stops import StopWatch
@@ -23,6 +24,11 @@ ID = "ab" * 32
 FRESH = SourceStatus(SourceState.FRESH, age_s=0.1)
 FAILED = SourceStatus(SourceState.FAILED, "timeout")
 UNIT = UnitReading("vllm.service", active="deactivating", stop_timeout_s=90.0)
+WALL, NOW = ManualClock().wall(), ManualClock().monotonic()
+SERVER = EngineProcess(7, 1, "python", "api_server", "sglang", started_at=WALL - 600.0)
+UNREADY = EngineView(
+    URL, Observed(EngineReading(URL, draining=True), FRESH), processes=(SERVER,), served_last=NOW
+)
 
 
 @dataclass
@@ -101,6 +107,10 @@ async def said(
         (EngineView(URL), StopMark("Shutting down"), {}, 'log "Shutting down"'),
         (EngineView(URL, processes=()), StopMark("Shutting down"), {}, ""),
         (EngineView(URL), SourceError("404"), {}, ""),
+        (UNREADY, None, {}, "/ready turned 503 while its scheduler goes on"),
+        (UNREADY, StopMark("Shutting down"), {}, 'log "Shutting down"'),
+        (replace(UNREADY, processes=(replace(SERVER, started_at=WALL + 5.0),)), None, {}, ""),
+        (replace(UNREADY, processes=()), None, {}, ""),
         (EngineView(URL), None, {}, ""),
     ],
 )  # fmt: skip

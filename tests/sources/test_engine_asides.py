@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 from typing import TYPE_CHECKING
@@ -168,6 +169,59 @@ async def test_a_paused_sglang_refuses_ready_and_answers_ping(
     found = await one(routes)
     assert found.paused is paused
     assert ("paused" in {gap.field for gap in found.missing}) is (paused is None)
+
+
+def loads_of(age_s: float) -> Reply:
+    """A snapshot that the scheduler wrote so long ago."""
+    at = 1_700_000_000.0
+    asked = dt.datetime.fromtimestamp(at, dt.timezone.utc).isoformat()
+    return json_reply(
+        {**LOADS, "timestamp": asked, "loads": [{**LOADS["loads"][0], "timestamp": at - age_s}]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("ping", "age_s", "draining"),
+    [(503, 0.4, True), (503, 21.0, False), (200, 0.4, False)],
+    ids=["told-to-stop", "unhealthy-by-its-hang", "paused"],
+)
+async def test_an_sglang_that_turns_unready_drains_only_where_nothing_else_explains_it(
+    ping: int, age_s: float, draining: bool
+) -> None:
+    clock = Clock()
+    routes = sglang(metrics=Reply(200, METRICS), v1_loads=loads_of(0.4), ready=Reply(200), ping=Reply(200))
+    async with serve(routes) as server:
+        source = EngineSource(EngineTarget(server.url), monotonic=clock)
+        assert (await source.read()).draining is False
+        server.routes |= {"/ready": Reply(503), "/ping": Reply(ping), "/v1/loads": loads_of(age_s)}
+        clock.now += 2
+        assert (await source.read()).draining is draining
+        server.routes["/v1/loads"] = loads_of(0.0)  # its hang is over, and it says no other thing
+        clock.now += 2
+        assert (await source.read()).draining is draining
+        server.routes["/ready"] = Reply(200)
+        clock.now += 2
+        assert (await source.read()).draining is False
+        await source.close()
+
+
+async def test_an_sglang_that_was_never_seen_ready_may_start_as_well() -> None:
+    found = await one(
+        sglang(metrics=Reply(200, METRICS), ready=Reply(503), ping=Reply(503), v1_loads=loads_of(0))
+    )
+    assert found.draining is None
+
+
+async def test_readiness_is_looked_at_every_other_second_and_counted() -> None:
+    clock = Clock()
+    async with serve(sglang(metrics=Reply(200, METRICS), ready=Reply(200))) as server:
+        source = EngineSource(EngineTarget(server.url), monotonic=clock)
+        for _ in range(100):
+            found = await source.read()
+            clock.now += 1
+        assert server.count("/ready") == 50
+        assert (found.health_looks, server.count("/ping"), server.count("/health")) == (30, 0, 0)
+        await source.close()
 
 
 async def test_a_paused_vllm_is_seen_in_development_mode_and_asked_no_more_where_it_is_not() -> None:

@@ -361,6 +361,11 @@ class EngineReading:
     """Tokens that a step with a draft yields, the one that is always right included."""
     paused: bool | None = None
     """Takes no work on until it is told to go on; None where the engine does not tell."""
+    draining: bool | None = None
+    """It was ready, and takes itself out of service while its scheduler goes on (SGLang's ``/ready`` and
+    ``/ping``, by the age of its load snapshot); None where the engine does not tell."""
+    health_looks: int = 0
+    """Requests of ours to its health routes in the last 60 s that no probe made."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Entries of a table, or ranks, that were too many to keep, by the field; totals count them."""
 

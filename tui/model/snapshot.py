@@ -42,7 +42,7 @@ class EngineView:
     probe_platform: Literal["kubernetes", "docker"] = "kubernetes"
     """Whose rules the liveness probe follows; ``docker``: it is a HEALTHCHECK, which restarts nothing."""
     probe_requests: int = 0
-    """Requests that this program's probes sent to it in the last 60 s."""
+    """Requests of this program to its health routes in the last 60 s."""
     local: bool = False
     """The URL is an address of this host, so that absence from the process table means something."""
     processes: tuple[EngineProcess, ...] | None = None

@@ -1,4 +1,4 @@
-"""Who says that an engine was asked to stop: its supervisor, its log, or a test of ours."""
+"""Who says that an engine was asked to stop: its supervisor, its log, itself, or a test of ours."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ TESTS_PERIOD_S: Final = 1.0
 DEADLINE_S: Final = 4.0
 _ENDING: Final = {"removing": "is being removed", "stopping": "is being stopped"}
 """States of a container: Docker has none for a stop that is under way, Podman has."""
+UNREADY: Final = "/ready turned 503 while its scheduler goes on"
 
 
 class StopMarkSource(Protocol):
@@ -116,7 +117,18 @@ class StopWatch:
         if view.processes is not None and not view.processes:
             return ""  # the log's last word stands long after its engine has gone
         mark = self._observed(view.url, now)
-        return f'log "{mark.line}"' if mark is not None and mark.line else ""
+        if mark is not None and mark.line:
+            return f'log "{mark.line}"'
+        return self._unready(view, now)
+
+    def _unready(self, view: EngineView, now: float) -> str:
+        """By its own readiness, in the last reading of the process that runs now, not of the one before."""
+        reading, server = view.engine.reading, view.processes[0] if view.processes else None
+        if reading is None or not reading.draining:
+            return ""
+        read_at = self._clock.wall() - (now - (view.served_last or now))
+        newer = server is not None and (server.started_at or 0.0) > read_at
+        return "" if newer else UNREADY
 
     def _untold(self, view: EngineView, kind: EngineKind | None, now: float) -> tuple[Missing, ...]:
         told = view.unit.status.ok or self._observed(view.url, now) is not None

@@ -114,6 +114,10 @@ class WatchedEngine:
         """Begin to scrape."""
         self._scraping = self._spawn(self.scrape.run())
 
+    def hurry(self) -> None:
+        """The interval has changed: a scrape that is overdue by it is made at once."""
+        self.scrape.hurry()
+
     def seen(self) -> None:
         """The process table has it."""
         self._seen_last = self._clock.monotonic()
@@ -168,6 +172,7 @@ class WatchedEngine:
         if reading is not None and (every := self._interval()) > self._asked_interval():
             reading = dataclasses.replace(reading, scrape_every_s=every)
             observed = dataclasses.replace(observed, reading=reading)
+        looks = reading.health_looks if reading is not None and observed.status.ok else 0
         return EngineView(
             url=self.target.url,
             engine=observed,
@@ -176,7 +181,7 @@ class WatchedEngine:
             probe_specs=self.probes.specs,
             probe_origin=self.probes.origin,
             probe_platform=self.probes.platform,
-            probe_requests=self.probes.sent(now),
+            probe_requests=self.probes.sent(now) + looks,
             local=self.local,
             processes=tree,
             ever_served=self.ever_served,

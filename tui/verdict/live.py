@@ -234,8 +234,9 @@ def _phase(
     answers = {probe.kind: answer(probe) for probe in view.probes}
     reason = view.engine.status.reason if not view.engine.status.ok else None
     running = (fresh.running or 0.0) if fresh is not None else 0.0
+    alive = processes is not None and processes.http_alive
     if view.engine.status.ok or "ok" in answers.values() or "5xx" in answers.values():
-        if view.stopping and (processes is None or processes.http_alive):
+        if view.stopping and (processes is None or alive):
             return "draining"
         if answers.get("readiness") != "5xx" or (fresh is not None and fresh.paused):
             return "serving"
@@ -248,8 +249,9 @@ def _phase(
         return "loading" if starts else "serving"
     if reason == "refused" or "refused" in answers.values():
         phase = _refused_phase(view, snapshot, processes)
-        alive = processes is not None and processes.http_alive
         return "draining" if view.stopping and alive and phase == "down" else phase
+    if view.stopping and alive:
+        return "draining"  # the last of its connections break, or wait while it ends its children
     if reason == "reset" and processes is not None and not processes.http_alive and view.ever_served:
         return "down"  # its last connection broke as it went; a port that is open and breaks one is not down
     return "serving" if view.ever_served and reason == "timeout" else "unknown"

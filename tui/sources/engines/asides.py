@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -10,7 +11,7 @@ from tui.model.status import SourceError
 from tui.sources.engines.loads import Loads, from_get_load, from_loads, from_server_info
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Callable, Collection
 
     from tui.model.readings import EngineKind
     from tui.sources.answers import Answer
@@ -26,7 +27,15 @@ SILENT_S = 10.0
 ABSENT_S = 300.0
 """Until a route is asked again that the engine did not have."""
 PAUSE_EVERY_S = 5.0
+READY_EVERY_S = 1.9
+"""SGLang with nothing to finish ends within 5 s of its SIGTERM, and says so on ``/ready`` (2 ms) and in its
+log alone; of scrapes that come each second this is every other one."""
+WORKS_S = 10.0
+"""A scheduler whose snapshot is no older does not hang: ``/health`` calls it unhealthy after 20 s."""
+RATE_S = 60.0
+"""The span over which our own questions are counted."""
 MAX_BYTES = 1_000_000
+_HEALTH = ("/ready", "/ping")
 _MODELS_AT_ONCE = 4
 _MAX_MODELS = 256
 
@@ -38,8 +47,11 @@ class Aside:
     samples: Samples = field(default_factory=dict)
     version: str | None = None
     paused: bool | None = None
+    draining: bool | None = None
     inner: frozenset[str] = frozenset()
     """Models that are parts of others."""
+    looks: int = 0
+    """Requests to its health routes in the last minute."""
     heard: bool = False
     """Some route has just answered."""
 
@@ -60,6 +72,9 @@ class Asides:
         self._absent: set[str] = set()
         self._standing: dict[str, Loads] = {}  # answers that do not change
         self._paused: bool | None = None
+        self._was_ready = False
+        self._draining: bool | None = None
+        self._looks: deque[float] = deque()
         self._heard = False
         self._parts: dict[str, tuple[str, ...]] = {}
 
@@ -70,7 +85,6 @@ class Asides:
 
         Args:
             now: monotonic seconds.
-            now: monotonic seconds.
             left: seconds that remain for all of it.
             metrics: the engine has metrics, so that nothing needs to stand in for them.
             models: names from the metrics.
@@ -78,10 +92,20 @@ class Asides:
         self._now, self._heard = now, False
         if self._engine == "sglang":
             loads = await self._loads(left, metrics=metrics)
-            paused = await self._pause(left, self._sglang_paused)
-            return Aside(loads.samples, loads.version, paused, heard=self._heard)
+            if self._is_due("ready", READY_EVERY_S):
+                await self._sglang_state(left, loads.samples)
+            return Aside(
+                loads.samples,
+                loads.version,
+                self._paused,
+                self._draining,
+                looks=self._looks_of_late(),
+                heard=self._heard,
+            )
         if self._engine == "vllm":
-            return Aside(paused=await self._pause(left, self._vllm_paused))
+            if self._is_due("pause", PAUSE_EVERY_S):
+                self._paused = await self._vllm_paused(left)
+            return Aside(paused=self._paused)
         if self._engine == "triton":
             return Aside(inner=await self._inner(left, models))
         return Aside()
@@ -104,15 +128,13 @@ class Asides:
         requests = Loads() if old is None else from_get_load(old.json())
         return Loads({**info.samples, **requests.samples}, info.version)
 
-    # ------------------------------------------------------------------------------- pause
+    # ------------------------------------------------------------------------------- pause and drain
 
-    async def _pause(
-        self, left: Callable[[], float], ask: Callable[[Callable[[], float]], Awaitable[bool | None]]
-    ) -> bool | None:
-        if self._now >= self._not_before.get("pause", 0.0):
-            self._not_before["pause"] = self._now + PAUSE_EVERY_S
-            self._paused = await ask(left)
-        return self._paused
+    def _is_due(self, what: str, every_s: float) -> bool:
+        due = self._now >= self._not_before.get(what, 0.0)
+        if due:
+            self._not_before[what] = self._now + every_s
+        return due
 
     async def _vllm_paused(self, left: Callable[[], float]) -> bool | None:
         """Asked for in development mode only; a paused engine shows neither running nor waiting requests."""
@@ -121,13 +143,31 @@ class Asides:
         paused = said.get("is_paused") if isinstance(said, dict) else None
         return paused if isinstance(paused, bool) else None
 
-    async def _sglang_paused(self, left: Callable[[], float]) -> bool | None:
-        """``/ready`` is what a paused server refuses and ``/ping`` what it still answers."""
+    async def _sglang_state(self, left: Callable[[], float], loads: Samples) -> None:
+        """``/ready`` is what a paused server refuses and ``/ping`` what it still answers.
+
+        Both are refused by one that starts, that drains, or whose scheduler has kept ``/health`` waiting for
+        20 s: one that was ready before and whose scheduler goes on when they turn drains.
+        """
         ready = await self._get("/ready", left, also=(503,))
-        if ready is None or ready.status == 200:
-            return None if ready is None else False
+        if ready is not None and ready.status == 200:
+            self._paused, self._draining, self._was_ready = False, False, True
+            return
+        if self._draining:
+            return
+        if ready is None:
+            self._paused = None
+            return
         ping = await self._get("/ping", left, also=(503,))
-        return True if ping is not None and ping.status == 200 else None
+        self._paused = True if ping is not None and ping.status == 200 else None
+        ages = [age for _, age in loads.get("loads_age_s", ())]
+        if self._was_ready and ages and ping is not None and not self._paused:
+            self._was_ready, self._draining = False, max(ages) < WORKS_S
+
+    def _looks_of_late(self) -> int:
+        while self._looks and self._looks[0] <= self._now - RATE_S:
+            self._looks.popleft()
+        return len(self._looks)
 
     # ------------------------------------------------------------------------------- Triton's ensembles
 
@@ -150,6 +190,8 @@ class Asides:
         now, patience = self._now, left() / 2
         if now < self._not_before.get(path, 0.0) or patience < SHORTEST_S:
             return None
+        if path in _HEALTH:
+            self._looks.append(now)
         try:
             answer = await self._http.get(path, min(LONGEST_S, patience), max_bytes=MAX_BYTES)
         except SourceError:

@@ -143,6 +143,8 @@ class EngineSource:
             version=version,
             model=model,
             paused=aside.paused,
+            draining=aside.draining,
+            health_looks=aside.looks,
             simulated=identity.simulated or (answer is not None and answer.simulated),
             scrape_s=None if answer is None else answer.took_s,
             missing=tuple(gap for gap in reading.missing if gap.field != "paused" or aside.paused is None)
