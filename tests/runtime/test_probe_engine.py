@@ -35,7 +35,7 @@ TICK_S = LIVENESS.period_s
 
 
 def notes(monitor: Monitor) -> list[str]:
-    view = View(monitor.snapshot(), monitor.judgement(), Trends(scenes.history()))
+    view = View(monitor.snapshot(), monitor.judgement(), Trends(scenes.history(monitor.snapshot())))
     return [
         text for engine in view.snapshot.engines for text in probe_notes.warnings(view, engine, full=True)
     ]

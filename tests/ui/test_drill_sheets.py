@@ -92,7 +92,7 @@ def test_the_run_counts_what_became_of_each_request() -> None:
     assert "44/512" in shown  # what request 4 has by now
     assert "512/512 length     +3.50 s" in shown
     assert "+0.26 s  port closed" in shown
-    assert "2 of our requests have no token yet" in shown
+    assert "the model's limit of 576 tokens ends our requests" in shown
 
 
 def test_before_the_signal_the_run_says_that_nothing_was_sent() -> None:

@@ -97,9 +97,9 @@ def test_the_sick_verdict_in_full() -> None:
     text = as_text(scenes.sick_view(), 160, 45)
     assert rows(text, "vllm :8000 Llama-3.1-70B-Instruct +confidence high +since 12:21:40 .85 s.")
     assert rows(text, "because +kv 0.99 .limit 0.90. +waiting 37 rising +preempting 3.1/s")
-    assert rows(text, "not known: network: no link counters")
+    assert rows(text, "not known: generate probe")
     assert rows(text, "do +lower --max-num-seqs .now 256.; shorter --max-model-len")
-    assert rows(text, "also +! timeout 1 s < probe p99 1.4 s: .* +secondary compute +· drain never tested")
+    assert rows(text, "also +! timeout 1 s < 2 . probe p99 0.78 s: .* +secondary cache +· drain never tested")
     assert rows(text, "past 30 min .*healthy.*━kv━.*healthy.*━kv━")
 
 
@@ -334,8 +334,8 @@ def test_more_cores_than_columns_show_the_busiest_of_each_group() -> None:
 
 def test_the_zoomed_host_lists_every_core() -> None:
     text = as_text(scenes.calm_view(full="host"), 160, 45)
-    assert rows(text, r" 63 [━╸─]+ +14 ")
-    assert rows(text, "cpu % 22 .*disk busy % 8 .*network MB/s 352")
+    assert rows(text, r" 63 [━╸─]+ +11 ")
+    assert rows(text, "cpu % 22 .*disk busy % 8 .*network MB/s 46")
 
 
 def test_probes_say_what_the_kubelet_would_do() -> None:

@@ -49,11 +49,11 @@ def test_the_verdict_is_told_whole() -> None:
     assert "requests are preempted, or wait for blocks" in text
     assert rows(text, "confidence high: 4 independent signals agree; nothing from probes")
     assert rows(text, "because +kv 0.99 .limit 0.90.; waiting 37 rising; preempting")
-    assert rows(text, "not known +network: no link counters")
+    assert rows(text, "not known +generate probe")
     for line in verdict.advice:
         assert rows(text, re.escape(line))
-    assert rows(text, "also fits +compute")
-    assert rows(text, "! vllm :8000: timeout 1 s < probe p99 .* 1.0 < 1.4")
+    assert rows(text, "also fits +degraded cache")
+    assert rows(text, "! vllm :8000: timeout 1 s < 2 . probe p99 .* 1.0 < 2 . 0.78")
 
 
 def test_every_rule_stands_there_with_its_answer() -> None:

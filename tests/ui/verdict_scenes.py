@@ -5,19 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.ui.scenes import (
-    FRESH,
-    NOW,
-    URLS,
-    WALL,
-    Late,
-    engine,
-    gpu,
-    history,
-    host,
-    probes,
-    snapshot,
-)
+from tests.ui.scene_parts import FRESH, NOW, URLS, WALL, engine, gpu, host, probes, snapshot
+from tests.ui.scene_past import ENGINE_PAST, GPU_PAST, HOST_PAST, Late, history
 from tui.model.history import History
 from tui.model.readings import DiskReading, EngineProcess, GpuSet
 from tui.model.settings import Slo, Thresholds
@@ -34,18 +23,16 @@ if TYPE_CHECKING:
 
 SINCE_S = {"loading": 41.0, "draining": 9.0}
 """For how long each has held, where not for 210 s."""
-_SLOW: dict[str, Any] = {"ttft_p50_s": 2.4, "ttft_p95_s": 6.2, "ttft_p99_s": 9.8, "queue_p95_s": 4.1}
+_SLOW: dict[str, Any] = {"ttft_p95_s": 6.2, "queue_p95_s": 4.1}
 
 
 def _cards(count: int = 4, **changes: Any) -> tuple[GpuReading, ...]:
     """Busy ones, each with the process of the one engine."""
     found = []
     for index in range(count):
-        card = gpu(index)
-        holder = replace(card.processes[0], pid=4000) if card.processes else None
-        settled = {"sm_pct": 55.0 - index, "mem_ctrl_pct": 38.0, "power_w": 380.0 - 3 * index, "throttle_share": (),
-                   "gpm_sm_active": 0.5, "gpm_tensor_active": 0.2, "gpm_dram_active": 0.3}  # fmt: skip
-        found.append(replace(card, processes=(holder,) if holder else (), **{**settled, **changes}))
+        settled = {"sm_pct": 55.0 - index, "power_w": 380.0 - 3 * index, "throttle_share": ()}
+        card = gpu(index, **{**settled, **changes})
+        found.append(replace(card, processes=tuple(replace(p, pid=4000) for p in card.processes or ())))
     return tuple(found)
 
 
@@ -77,17 +64,20 @@ def _compute() -> HostSnapshot:
         gpm_tensor_active=0.66, gpm_dram_active=0.72,
     )  # fmt: skip
     return _host(
-        cards, engine(0, running=180.0, itl_p95_s=0.19, gen_tok_s=6100.0, prompt_tok_s=41_000.0, **_SLOW)
+        cards,
+        engine(
+            0, running=180.0, itl_p50_s=0.03, itl_p95_s=0.19, gen_tok_s=6100.0, prompt_tok_s=41_000.0, **_SLOW
+        ),
     )
 
 
 def _power_thermal() -> HostSnapshot:
-    hot: dict[str, Any] = {"throttle": ("hw_thermal_slowdown", "hw_slowdown"), "clock_sm_mhz": 810.0, "temp_c": 91.0,
+    hot: dict[str, Any] = {"throttle": ("hw_thermal_slowdown", "hw_slowdown"), "clock_sm_mhz": 810.0, "temp_c": 91.0, "mem_temp_c": 98.0,
            "throttle_share": (("hw_thermal_slowdown", 0.97),), "sm_pct": 98.0, "power_w": 402.0}  # fmt: skip
     cards = tuple(
         replace(card, **(hot if card.index == 2 else {})) for card in _cards(8, sm_pct=96.0, power_w=455.0)
     )
-    return _host(cards, engine(0, running=38.0, itl_p95_s=0.18, ttft_p95_s=3.1, gen_tok_s=640.0))
+    return _host(cards, engine(0, running=38.0, itl_p95_s=0.18, ttft_p95_s=3.1, gen_tok_s=340.0))
 
 
 def _cpu() -> HostSnapshot:
@@ -106,10 +96,10 @@ def _lock_contention() -> HostSnapshot:
 
 
 def _io_disk() -> HostSnapshot:
-    one = engine(0, running=14.0, itl_p95_s=0.42, ttft_p95_s=11.0, gen_tok_s=120.0)
+    one = engine(0, running=14.0, itl_p95_s=0.42, ttft_p95_s=11.0, gen_tok_s=49.0)
     return _host(
-        _cards(sm_pct=18.0), one, iowait_pct=38.0, psi_io=71.0, disk_util_pct=98.0, disk_read_mb_s=212.0,
-        busiest_thread_cpu_pct=31.0, disks=(DiskReading("sda", 830.0, 2.0, 212.0, 0.1, 98.0, 47.0),),
+        _cards(sm_pct=18.0, power_w=190.0), one, iowait_pct=38.0, psi_io=71.0, disk_util_pct=98.0, disk_read_mb_s=212.0,
+        busiest_thread_cpu_pct=31.0, disk_write_mb_s=0.1, disks=(DiskReading("sda", 830.0, 2.0, 212.0, 0.1, 98.0, 47.0),),
     )  # fmt: skip
 
 
@@ -138,10 +128,10 @@ def _idle() -> HostSnapshot:
     )
     unknown = dict.fromkeys(("ttft_p50_s", "ttft_p95_s", "ttft_p99_s", "itl_p50_s", "itl_p95_s", "e2e_p95_s"))
     one = engine(0, **none, **unknown, queue_p95_s=None, error_ratio=None, prefix_hit_ratio=None)
-    cards = _cards(1, sm_pct=0.0, mem_ctrl_pct=0.0, power_w=118.0, temp_c=34.0, clock_sm_mhz=345.0)
+    cards = _cards(1, sm_pct=0.0, power_w=118.0, temp_c=34.0, clock_sm_mhz=345.0)
     return _host(
-        cards, one, cpu_pct_total=1.0, busiest_thread_cpu_pct=3.0, busiest_process_cpu_pct=4.0, load1=0.2,
-        cpu_pct_per_core=(1.0,) * 64, net_mb_s=0.1, net_rx_mb_s=0.1, net_tx_mb_s=0.0,
+        cards, one, cpu_pct_total=1.0, busiest_thread_cpu_pct=3.0, busiest_process_cpu_pct=4.0,
+        net_mb_s=0.1, net_rx_mb_s=0.1, net_tx_mb_s=0.0,
     )  # fmt: skip
 
 
@@ -149,7 +139,10 @@ def _starting(one: EngineView, **changes: Any) -> EngineView:
     """It was started 41 s ago and does not listen yet."""
     refused = SourceStatus(SourceState.FAILED, "refused", since=NOW - 41, failures=20)
     started = EngineProcess(4000, 1, "vllm", "api_server", "vllm", started_at=WALL - 41, port=8000)
-    waiting = probes(URLS[0], status="refused", latency_s=0.001, streak=-4, threshold=3, recent=(False,) * 4)
+    waiting = probes(
+        URLS[0], status="refused", latency_s=0.001, latency_p50_s=0.001, latency_p99_s=0.002, latency_max_s=0.002,
+        results=2, span_s=10.0, streak=-2, threshold=3, recent=(False,) * 2, would="restart", would_in_s=6.0,
+    )  # fmt: skip
     return replace(
         one,
         engine=Observed(None, refused),
@@ -162,14 +155,29 @@ def _starting(one: EngineView, **changes: Any) -> EngineView:
 
 def _loading() -> HostSnapshot:
     found = _host(_cards(1, sm_pct=0.0, mem_used_mib=31_000.0, power_w=122.0), _starting(engine(0)))
-    busy = host(disk_read_mb_s=1900.0, disk_util_pct=61.0, busiest_thread_cpu_pct=74.0)
+    disk = DiskReading("nvme0n1", 7600.0, 1.0, 1900.0, 0.1, 61.0, 0.9)
+    busy = host(
+        disk_read_mb_s=1900.0,
+        disk_write_mb_s=0.1,
+        disk_util_pct=61.0,
+        disks=(disk,),
+        busiest_thread_cpu_pct=74.0,
+    )
     return replace(found, host=Observed(busy, FRESH))
 
 
 def _draining() -> HostSnapshot:
     one = engine(0, running=6.0, gen_tok_s=310.0)
     live, ready = probes(URLS[0])
-    ready = replace(ready, status=503, streak=-2, threshold=3, recent=(*(True,) * 118, False, False))
+    ready = replace(
+        ready,
+        status=503,
+        streak=-2,
+        threshold=3,
+        recent=(*(True,) * 118, False, False),
+        would="unready",
+        would_in_s=6.0,
+    )
     return _host(_cards(), replace(one, probes=(live, ready)))
 
 
@@ -198,18 +206,17 @@ def judged(name: str, **mode: Any) -> View:
     verdicts = tuple(replace(verdict, since=since) for verdict in judgement.verdicts)
     past = () if name == "loading" else ((WALL - 1500, "healthy"),)
     lines = {v.scope: (*past, (since, v.verdict)) for v in verdicts}
-    gpus = found.gpus.reading.gpus if found.gpus.reading else ()
-    past_figures = history(1, len(gpus), late=tuple(_lately(found, int(WALL - since))))
+    past_figures = history(found, late=tuple(_lately(found, int(WALL - since))))
     return View(found, replace(judgement, verdicts=verdicts), Trends(past_figures), lines, Mode(**mode))
 
 
 def _lately(found: HostSnapshot, lasts_s: int) -> Iterator[Late]:
     """For so long every figure has been what it is now."""
     reading = found.engines[0].engine.reading
-    for signal in ("gen_tok_s", "waiting", "kv_usage"):
+    for signal in ENGINE_PAST:
         yield Late(URLS[0], signal, lasts_s if reading else 9999, getattr(reading, signal, None))
     for card in found.gpus.reading.gpus if found.gpus.reading else ():
-        for signal in ("sm_pct", "power_w"):
+        for signal in GPU_PAST:
             yield Late(f"gpu:{card.uuid}", signal, lasts_s, getattr(card, signal))
-    for signal in ("cpu_pct_total", "disk_util_pct", "net_mb_s"):
+    for signal in HOST_PAST:
         yield Late("host", signal, lasts_s, getattr(found.host.reading, signal))
