@@ -13,7 +13,7 @@ import pytest
 from tui.config import schema
 from tui.config.load import ConfigError, load, parse
 from tui.config.template import render
-from tui.model.settings import Config, EngineTarget, ProbeSpec
+from tui.model.settings import Config, EngineTarget, ProbeSpec, ScreenSettings
 from tui.ui.themes import directories
 
 
@@ -26,14 +26,17 @@ def test_every_key_of_the_template_can_be_uncommented() -> None:
     config = parse(text, "template")
     assert config.engines == (EngineTarget(url="http://127.0.0.1:8000"),)
     assert config.probes.liveness == ProbeSpec()
-    assert dataclasses.replace(config, engines=(), probes=Config().probes) == Config()
+    assert config.screen == ScreenSettings(theme_named=True)
+    assert (
+        dataclasses.replace(config, engines=(), probes=Config().probes, screen=ScreenSettings()) == Config()
+    )
 
 
 def test_the_schema_has_every_setting() -> None:
     for section, (made, keys) in schema.SECTIONS.items():
         nested = {s.partition(".")[2] for s in schema.SECTIONS if s.startswith(f"{section}.")}
-        of_a_manifest = {"manifest", "handler", "host", "headers"}
-        settings = {f.name for f in dataclasses.fields(made)} - of_a_manifest
+        not_keys = {"manifest", "handler", "host", "headers", "theme_named"}
+        settings = {f.name for f in dataclasses.fields(made)} - not_keys
         assert {key.name for key in keys} | nested == settings, section
     engine = {f.name for f in dataclasses.fields(EngineTarget)} - {"discovered"}
     assert {key.name for key in schema.ENGINE} == engine
@@ -147,6 +150,13 @@ def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse("interval_s = 0\n[slo]\nx = 1\n[screen]\nslow = 2", "f")
     assert len(caught.value.faults) == 3
+
+
+def test_a_theme_that_was_named_is_told_from_the_usual_one() -> None:
+    assert '# theme = "dark" ' in render()
+    assert parse(render(), "f").screen == ScreenSettings(theme="dark", theme_named=False)
+    assert parse('[screen]\ntheme = "dark"', "f").screen == ScreenSettings(theme="dark", theme_named=True)
+    assert parse("[screen]\nslow = true", "f").screen == ScreenSettings(slow=True)
 
 
 def test_a_secret_is_not_quoted() -> None:

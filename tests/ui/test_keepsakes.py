@@ -99,8 +99,9 @@ async def test_the_theme_that_was_chosen_is_remembered(tmp_path: Path) -> None:
         await press(pilot, "t")
         await until(lambda: chosen_theme(tmp_path) == "high-contrast", 10)
     assert made(state=tmp_path).theme == "high-contrast"
-    asked_for = Config(screen=ScreenSettings(theme="light"))
-    assert made(state=tmp_path, config=asked_for).theme == "light"
+    named = Config(screen=ScreenSettings(theme="light", theme_named=True))
+    assert made(state=tmp_path, config=named).theme == "light"
+    assert made(state=tmp_path, config=Config(screen=ScreenSettings(theme="light"))).theme == "high-contrast"
     assert made(state=tmp_path, no_color=True).theme == "mono"
 
 

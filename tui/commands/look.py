@@ -27,7 +27,7 @@ def with_look(config: Config, args: argparse.Namespace) -> Config:
     """The settings with what the command line says of the screen."""
     screen = config.screen
     if args.theme is not None:
-        screen = replace(screen, theme=args.theme)
+        screen = replace(screen, theme=args.theme, theme_named=True)
     screen = replace(screen, ascii=screen.ascii or args.ascii, slow=screen.slow or args.slow)
     return replace(config, screen=screen)
 

@@ -80,6 +80,8 @@ def parse(text: str, name: str) -> Config:
                 inner_table = _section(table, inner, name, faults, sub)
                 values[inner] = of(**_table(inner_table, inner_keys, sub, name, faults, set()))
         fields[section] = made(**values)
+    named = "theme" in _section(document, "screen", name, [])
+    fields["screen"] = replace(fields["screen"], theme_named=named)
     fields["engines"] = _engines(document.get("engines", []), name, faults)
     faults += [f"{name}: {fault}" for fault in schema.contradictions(fields["thresholds"])]
     if faults:

@@ -321,7 +321,7 @@ SECTIONS: dict[str, tuple[type[Any], tuple[Key, ...]]] = {
     "screen": (
         ScreenSettings,
         (
-            Key("theme", string, "name of a file in themes/; empty: the one chosen last, else dark"),
+            Key("theme", string, "by name; set here, it stands above the one that t chose last"),
             Key("slow", boolean, "fewer frames, for slow links"),
             Key("ascii", boolean, "no characters beyond ASCII"),
         ),

@@ -165,8 +165,9 @@ class NotifySettings:
 class ScreenSettings:
     """How the live screen looks."""
 
-    theme: str = ""
-    """Empty: the one that was chosen last on the screen, else ``dark``."""
+    theme: str = "dark"
+    theme_named: bool = False
+    """The user named it, in the config or as an option: it stands above the one chosen last on the screen."""
     slow: bool = False
     ascii: bool = False
 

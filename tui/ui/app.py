@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from tui.actions.plan import TestKind
-    from tui.model.settings import Config
+    from tui.model.settings import Config, ScreenSettings
     from tui.ui.charts import Trends
     from tui.ui.feed import Feed
     from tui.ui.lines import Role
@@ -123,16 +123,19 @@ class MonitorApp(App[str]):
             raise themes.ThemeError("no usable theme: " + "; ".join(self._faults or ["none installed"]))
         for theme in self._themes.values():
             self.register_theme(theme.textual)
-        self._theme_name = self._first_theme(config.screen.theme)
+        self._theme_name = self._first_theme(config.screen)
         self.theme = self._theme_name
         self.main = MainScreen(feed, config, self._styles())
         self._drills = Drills(self, config)
 
-    def _first_theme(self, wanted: str) -> str:
-        """The one asked for, else the one chosen last, else the usual one."""
+    def _first_theme(self, screen: ScreenSettings) -> str:
+        """The one that the user named, else the one chosen last, else the usual one."""
+        wanted = screen.theme
         if wanted and wanted not in self._themes and not self._options.no_color:
             self._faults.append(f"no theme {clean(wanted, 40)}; there are {', '.join(self._themes)}")
-        names = (wanted, chosen_theme(self._options.state), USUAL_THEME, next(iter(self._themes)))
+        chosen = chosen_theme(self._options.state)
+        ranked = (wanted, chosen) if screen.theme_named else (chosen, wanted)
+        names = (*ranked, USUAL_THEME, next(iter(self._themes)))
         return next(name for name in names if name in self._themes)
 
     def _styles(self) -> Mapping[Role, Style]:
@@ -178,7 +181,7 @@ class MonitorApp(App[str]):
         for key in KEYS:
             if key.keys:
                 run = partial(self.run_action, key.action, self.main)
-                yield SystemCommand(key.title or key.help, f"key {key.shown}", run)
+                yield SystemCommand(key.title or key.help, f"key {key.alone or key.shown}", run)
         for name in self._themes:
             yield SystemCommand(f"Theme {name}", "colours", partial(self._use_theme, name))
 
