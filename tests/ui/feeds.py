@@ -218,7 +218,8 @@ def main(words: list[str]) -> int:
     from tui.ui.run import run_screen
 
     name = words[0] if words else "walk"
-    screen = ScreenSettings(theme=words[2] if len(words) > 2 else "dark", ascii="ascii" in words)
+    theme = words[2] if len(words) > 2 else "dark"
+    screen = ScreenSettings(theme=theme, theme_named=True, ascii="ascii" in words)
     number = float(words[1]) if len(words) > 1 else 3600.0
     feed: Feed
     if name == "walk":
