@@ -62,6 +62,15 @@ def test_no_figure_is_wider_than_its_column(value: float) -> None:
 
 
 def test_units_scale() -> None:
+    rates = (None, 0.0, 180.4, 999.4, 999.6, 1900.0)
+    assert [units.data_rate(v) for v in rates] == [
+        "–",
+        "0 MB/s",
+        "180 MB/s",
+        "999 MB/s",
+        "1.0 GB/s",
+        "1.9 GB/s",
+    ]
     assert units.gib(73830.4) == "72.1"
     assert units.ratio_as_percent(0.253968) == "25"
     assert units.percent(None) == units.gib(None) == units.ratio_as_percent(None) == "–"

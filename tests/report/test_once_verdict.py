@@ -21,7 +21,7 @@ def lines(reading: Any) -> list[str]:
 def test_a_verdict_that_is_not_certain_says_why() -> None:
     found = lines(made.nothing_to_do())
     assert found[0].endswith("confidence medium")
-    assert "  certain  medium: 2 independent signals agree; lacks generate probe" in found
+    assert "  certain  medium: lacks generate probe; 2 known signals agree" in found
     assert "  missing  generate probe" in found
 
 

@@ -201,11 +201,11 @@ def test_confidence_tells_how_many_signals_agree() -> None:
 
 def test_confidence_tells_what_lowers_it() -> None:
     level, words = certain(made.view(made.nothing_to_do()))
-    assert (level, words) == ("medium", ("2 independent signals agree", "lacks generate probe"))
+    assert (level, words) == ("medium", ("lacks generate probe", "2 known signals agree"))
     none: Observed[GpuSet] = Observed(None, SourceStatus(SourceState.UNSUPPORTED, "no_driver", since=0.0))
     level, words = certain(made.view(made.full_cache()), gpus=none)
     assert level == "medium"
-    assert "nothing from gpus (no_driver)" in words
+    assert words == ("nothing from GPUs (no driver)", "4 known signals agree")
 
 
 def test_calm_beside_a_rule_that_cannot_say_or_fires_is_not_certain() -> None:
@@ -220,7 +220,7 @@ def test_calm_beside_a_rule_that_cannot_say_or_fires_is_not_certain() -> None:
 def test_a_figure_at_its_limit_is_a_close_call() -> None:
     """One hundredth from the target, and nothing else speaks against health."""
     level, words = certain(made.view(made.reading(itl_p95_s=0.0995)))
-    assert (level, words[-1]) == ("medium", "itl_p95_s close to the limit")
+    assert (level, words[0]) == ("medium", "ITL p95 close to the limit")
     assert certain(made.view(made.reading(itl_p95_s=0.09)))[0] == "high"
 
 

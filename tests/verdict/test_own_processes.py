@@ -164,7 +164,7 @@ def test_weights_on_their_way_show_rate_and_time_left() -> None:
     )  # fmt: skip
     found = verdict_of(view)
     assert found.verdict == "loading"
-    assert "reads 2.40 GB/s from ext4" in texts(found)
+    assert "reads 2.4 GB/s from ext4" in texts(found)
     assert "weights: 40.0 of 134.0 GiB read, at least 42s left" in texts(found)
 
 
@@ -299,7 +299,7 @@ def test_where_only_the_host_counts_kills_it_says_so() -> None:
 
 def test_a_host_that_swaps_is_a_finding() -> None:
     swaps = made.host(swap_in_mb_s=40.0, swap_out_mb_s=12.0, swap_used_mib=3072.0)
-    assert "the host swaps: in 40, out 12 MB/s, 3.0 GiB out" in {
+    assert "the host swaps: in 40 MB/s, out 12 MB/s, 3.0 GiB out" in {
         f.text for f in judged(made.view(), host=swaps).findings
     }
 

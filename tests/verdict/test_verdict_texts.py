@@ -67,7 +67,7 @@ KNOWN: dict[str, frozenset[str]] = {
     )),
     "trtllm": frozenset((
         "max_batch_size", "max_seq_len", "max_num_tokens", "kv_cache_free_gpu_memory_fraction", "kv_cache_config",
-        "enable_block_reuse", "num_postprocess_workers",
+        "enable_block_reuse", "num_postprocess_workers", "enable_chunked_prefill",
     )),
     "triton": frozenset((
         "max_batch_size", "max_num_tokens", "kv_cache_free_gpu_mem_fraction", "batch_scheduler_policy",

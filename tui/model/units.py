@@ -71,6 +71,13 @@ def bounded(text: str, side: Literal["", "<", ">"]) -> str:
     return f"{side}{text.removeprefix('0') if text.startswith('0.') else text}"
 
 
+def data_rate(mb_s: float | None) -> str:
+    """10^6 bytes a second with its unit: ``0 MB/s``, ``180 MB/s``, ``1.9 GB/s``."""
+    if mb_s is None or not math.isfinite(mb_s):
+        return DASH
+    return f"{mb_s:.0f} MB/s" if mb_s < 999.5 else f"{count(mb_s / 1000.0)} GB/s"
+
+
 def megabytes_per_s(value: float | None) -> str:
     """10^6 bytes a second, in at most five characters with the unit left to the column."""
     return count(value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
+from tui.model.readings import EngineReading, HostReading
 from tui.model.verdicts import CALM, Verdict
 from tui.verdict import evidence as ev
 from tui.verdict.advice import advice
@@ -114,28 +115,43 @@ def _verdict(
     secondary: tuple[VerdictName, ...],
 ) -> Verdict:
     outcome = outcomes[name] if name != "unknown" else _unknown(s, outcomes)
-    unsure = tuple(n for n, o in outcomes.items() if o.state == "cannot_say") if name in CALM else ()
+    calm = name in CALM
+    unsure = tuple(n for n, o in outcomes.items() if o.state == "cannot_say") if calm else ()
+    absent = _absent_sources(s, name)
+    others = {} if calm or rule is None else _not_ruled_out(s, outcomes, rule)
     certainty = Certainty(
         points=outcome.points,
-        missing=outcome.missing,
+        missing=tuple(m for m in outcome.missing if _source(m) not in absent),
         unsure=unsure,
         disputed=tuple(n for n, o in outcomes.items() if o.state == "fires" and n not in CALM)
-        if name in CALM
+        if calm
         else (),
-        absent=tuple(_absent_sources(s, name)),
+        open=tuple(others),
+        open_without=tuple(
+            dict.fromkeys(m for lacks in others.values() for m in lacks if _source(m) not in absent)
+        ),
+        absent=tuple(absent.values()),
         edge=() if rule is None or rule.tier == "availability" else on_the_edge(rule, outcome, s),
         brief_s=s.picture.held_s if _brief(s, name) else None,
     )
-    missing = [*outcome.missing, *certainty.absent, *(m for n in unsure for m in outcomes[n].missing)]
+    missing = dict.fromkeys(
+        absent.get(m, m)
+        for m in (
+            *outcome.missing,
+            *certainty.open_without,
+            *certainty.absent,
+            *(m for n in unsure for m in outcomes[n].missing),
+        )
+    )
     return Verdict(
         scope=s.picture.scope,
         verdict=name,
         title=TEXTS[name].title,
         secondary=secondary,
         confidence=certainty.level,
-        certainty=certainty.words[1:] if name == "unknown" else certainty.words,
+        certainty=certainty.doubts if name == "unknown" else certainty.words,
         evidence=tuple(dict.fromkeys(outcome.evidence)),
-        missing=tuple(dict.fromkeys(missing))[:MOST_MISSING],
+        missing=tuple(missing)[:MOST_MISSING],
         advice=advice(name, s.picture),
     )
 
@@ -178,18 +194,43 @@ def _unknown(s: Signals, outcomes: Mapping[VerdictName, Outcome]) -> Outcome:
     return replace(fires(1, *shown[:8]), missing=tuple(lacking) if lacking and not fails else (why, *lacking))
 
 
-def _absent_sources(s: Signals, name: VerdictName) -> list[str]:
-    """Whole sources that gave nothing, by name and with the reason where there is one."""
+def _not_ruled_out(
+    s: Signals, outcomes: Mapping[VerdictName, Outcome], rule: Rule
+) -> dict[str, tuple[str, ...]]:
+    """Other explanations that remain, each with the inputs that would rule it out."""
+    cannot: dict[str, tuple[str, ...]] = {
+        name: outcome.missing for name, outcome in outcomes.items() if outcome.state == "cannot_say"
+    }
+    found = {other.of: (*cannot.get(other.of, ()), *other.lacks(s)) for other in rule.excludes}
+    return {name: lacks for name, lacks in found.items() if lacks}
+
+
+def _source(name: str) -> str:
+    """The source that an input comes from."""
+    section = name.partition(".")[0]
+    return section if section in SOURCES else _SOURCE_OF.get(name, "")
+
+
+SOURCES = ("gpus", "host", "probes", "engine")
+_SOURCE_OF = {
+    "engine figures": "engine",
+    **{field.name: "host" for field in fields(HostReading)},
+    **{field.name: "engine" for field in fields(EngineReading)},
+}
+
+
+def _absent_sources(s: Signals, name: VerdictName) -> dict[str, str]:
+    """Whole sources that gave nothing, each with its name and the reason where there is one."""
     picture = s.picture
-    found = []
+    found = {}
     if not s.gpus.count or (s.gpus.sm_max is None and s.gpus.used_mib_max is None and name != "gpu_fault"):
-        found.append(_named("gpus", picture.gpus_reason))
+        found["gpus"] = _named("gpus", picture.gpus_reason)
     if picture.host is None:
-        found.append("host")
+        found["host"] = "host"
     if not s.answers:
-        found.append("probes")
+        found["probes"] = "probes"
     if picture.engine is None and (not s.all_refused or name == "draining"):
-        found.append(_named("engine", picture.engine_reason))
+        found["engine"] = _named("engine", picture.engine_reason)
     return found
 
 

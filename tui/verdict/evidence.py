@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from tui.model.engine_host import ROLE_WORDS
-from tui.model.units import count, number, seconds
+from tui.model.units import count, data_rate, gib, number, seconds
 from tui.model.verdicts import Evidence
 from tui.verdict.gpu_signals import power_ratio, used_ratio
 from tui.verdict.own_signals import wanted_pct
@@ -310,16 +310,14 @@ def gpu_free(s: Signals) -> Evidence | None:
     if free is None:
         return None
     comparison = "<" if free < limit else ">="
-    return Evidence("gpu_mem_free_mib", free, "MiB", comparison, limit, f"GPU memory free {number(free)} MiB")
+    return Evidence("gpu_mem_free_mib", free, "MiB", comparison, limit, f"GPU memory free {gib(free)} GiB")
 
 
 @line
 def gpu_used(s: Signals) -> Evidence | None:
     """Memory in use on the fullest device."""
     used = s.gpus.used_mib_max
-    return (
-        None if used is None else Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {number(used)} MiB")
-    )
+    return None if used is None else Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {gib(used)} GiB")
 
 
 def device(gpu: GpuReading) -> Evidence:
@@ -347,7 +345,7 @@ def memory_released(s: Signals) -> Evidence | None:
         return None
     word = "released" if max(ratios) < 0.1 else "still held"
     used = s.gpus.used_mib_max
-    return Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {word} ({number(used)} MiB)")
+    return Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {word} ({gib(used)} GiB)")
 
 
 # ---------------------------------------------------------------------------------------- host
@@ -360,8 +358,14 @@ def host(s: Signals, signal: str, unit: str, limit: float | None, name: str) -> 
     if value is None:
         return None
     comparison = "" if limit is None else ">=" if value >= limit else "<"
-    shown = f"{name} {count(value) if abs(value) >= 1000 else number(value)}{' ' + unit if unit else ''}"
-    return Evidence(signal, value, unit, comparison, limit, shown)
+    return Evidence(signal, value, unit, comparison, limit, f"{name} {_WRITTEN[unit](value)}")
+
+
+_WRITTEN: dict[str, Callable[[float], str]] = {
+    "%": lambda value: f"{number(value)} %",  # of one core: a process has more than 100, which is never k
+    "MB/s": data_rate,
+    "1/s": lambda value: f"{count(value)}/s",
+}
 
 
 @line

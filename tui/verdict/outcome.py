@@ -32,6 +32,16 @@ _QUIET = Outcome("quiet")
 
 
 @dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Another explanation of the picture on which a rule fires, which a known figure would rule out."""
+
+    of: str
+    """A verdict's name, or a few words."""
+    lacks: Callable[[Signals], tuple[str, ...]] = lambda _: ()
+    """The inputs that are missing to rule it out, beside those without which its own rule cannot say."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One verdict as data: its tier, the inputs it looks at, and the condition over them."""
 
@@ -40,6 +50,8 @@ class Rule:
     judge: Callable[[Signals], Outcome]
     inputs: tuple[str, ...]
     """By the field names of ``Picture`` and of its readings."""
+    excludes: tuple[Exclusion, ...] = ()
+    """What else could explain the picture when the rule fires, and must be ruled out first."""
 
 
 def confidence(points: int) -> Confidence:
@@ -56,6 +68,11 @@ def quiet(*evidence: Evidence | None) -> Outcome:
     """The condition does not hold, for these figures."""
     known = tuple(filter(None, evidence))
     return Outcome("quiet", known) if known else _QUIET
+
+
+def at_rest(s: Signals, *evidence: Evidence | None) -> Outcome:
+    """For a bottleneck where ``Signals.suffers`` is not true: quiet, or unknown whether there is any work."""
+    return quiet(*evidence) if s.suffers is False else cannot_say("running", evidence=evidence)
 
 
 def cannot_say(*missing: str, evidence: tuple[Evidence | None, ...] = ()) -> Outcome:

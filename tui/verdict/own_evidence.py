@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.model.units import count, number, seconds
+from tui.model.units import count, data_rate, gib, number, seconds
 from tui.model.verdicts import Evidence
 from tui.verdict.evidence import line
 from tui.verdict.own_signals import RECENT_S
@@ -66,7 +66,7 @@ def reads(s: Signals) -> Evidence | None:
     where = f" from {own.model_fs}" if own.model_fs else ""
     remote = ", over a network" if own.model_fs_remote else ""
     cached = (own.read_mb_s or 0.0) > 2.0 * (own.disk_read_mb_s or 0.0) and not remote
-    text = f"reads {rate / 1000:.2f} GB/s{where}{remote}{', mostly from the page cache' if cached else ''}"
+    text = f"reads {data_rate(rate)}{where}{remote}{', mostly from the page cache' if cached else ''}"
     return Evidence("engine_read_mb_s", rate, "MB/s", "", s.thresholds.disk_read_mb_s, text)
 
 
@@ -76,7 +76,7 @@ def time_left(s: Signals) -> Evidence | None:
     own = s.own.reading
     if own is None or own.load_left_s is None or own.weights_mib is None or own.read_total_mib is None:
         return None
-    sizes = f"{own.read_total_mib / 1024:.1f} of {own.weights_mib / 1024:.1f} GiB"
+    sizes = f"{gib(own.read_total_mib)} of {gib(own.weights_mib)} GiB"
     text = f"weights: {sizes} read, at least {seconds(own.load_left_s)} left"
     return Evidence("load_left_s", own.load_left_s, "s", text=text)
 
@@ -137,7 +137,7 @@ def infiniband(s: Signals) -> Evidence | None:
     host = s.host
     if host is None or host.ib_rx_mb_s is None or host.ib_tx_mb_s is None:
         return None
-    text = f"InfiniBand in {count(host.ib_rx_mb_s)}, out {count(host.ib_tx_mb_s)} MB/s"
+    text = f"InfiniBand in {data_rate(host.ib_rx_mb_s)}, out {data_rate(host.ib_tx_mb_s)}"
     if host.ib_util_pct is None:
         return Evidence("ib_mb_s", host.ib_rx_mb_s + host.ib_tx_mb_s, "MB/s", text=text)
     text += f", {host.ib_port} at {number(host.ib_util_pct)} % of its rate"
@@ -165,7 +165,7 @@ def nvlink(s: Signals) -> Evidence | None:
         return None
     down = sum((g.nvlinks or 0) - (g.nvlinks_up or 0) for g in s.gpus.loaded if g.nvlinks_up is not None)
     lost = f", {down} links down" if down else ""
-    return Evidence("nvlink_mb_s", max(rates), "MB/s", text=f"NVLink {count(max(rates))} MB/s{lost}")
+    return Evidence("nvlink_mb_s", max(rates), "MB/s", text=f"NVLink {data_rate(max(rates))}{lost}")
 
 
 @line

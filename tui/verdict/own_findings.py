@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.model.text import clean
-from tui.model.units import count, gib, number, seconds
+from tui.model.units import data_rate, gib, number, seconds
 from tui.model.verdicts import Finding
 from tui.verdict.gpu_signals import slow_link
 from tui.verdict.own_evidence import link
@@ -37,7 +37,7 @@ def of_swap(host: HostReading) -> Iterator[Finding]:
     """Memory that goes to the disk and back."""
     moved = max(host.swap_in_mb_s or 0.0, host.swap_out_mb_s or 0.0)
     if moved >= SWAPPING_MB_S:
-        rates = f"in {count(host.swap_in_mb_s)}, out {count(host.swap_out_mb_s)} MB/s"
+        rates = f"in {data_rate(host.swap_in_mb_s)}, out {data_rate(host.swap_out_mb_s)}"
         text = f"the host swaps: {rates}, {gib(host.swap_used_mib)} GiB out"
         yield Finding("swapping", "warning", "host", text)
     if host.oom_kills and (host.oom_age_s or 0.0) <= RECENT_S:

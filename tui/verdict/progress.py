@@ -44,7 +44,9 @@ def start_evidence(s: Signals) -> tuple[Evidence | None, ...]:
     signs = start_signs(s)
     io = "io" in signs
     return (
-        ev.host(s, "disk_read_mb_s", "MB/s", None, "disk read") if "disk" in signs else None,
+        ev.host(s, "disk_read_mb_s", "MB/s", None, "disk read")
+        if (s.disk_mb_s or 0.0) >= BUSY_MB_S
+        else None,
         ev.host(s, "net_mb_s", "MB/s", None, "network") if "network" in signs else None,
         ev.thread(s) if "cpu" in signs else None,
         ev.host(s, "iowait_pct", "%", None, "iowait") if io else None,

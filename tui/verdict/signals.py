@@ -85,6 +85,8 @@ class Signals:
         self._host()
         self._latency(picture.engine)
         self._progress(picture.engine)
+        self.suffers = self._suffers(picture.engine)
+        """Work flows and may be late: only then is a limit a bottleneck. None: nothing tells."""
 
     # -------------------------------------------------------------------------------- probes
 
@@ -283,6 +285,13 @@ class Signals:
             self.flow = False
             if self.work:
                 self.stalled_s = self.picture.held_s
+
+    def _suffers(self, engine: EngineReading | None) -> bool | None:
+        if self.calm or self.flow is False:
+            return False
+        if self.running or self.flow:
+            return True
+        return None if engine is not None and self.running is None else False
 
     def _probes_alone(self, engine: EngineReading) -> bool:
         """Nothing runs or waits, and the few tokens are those of probes: ours, or the kubelet's."""

@@ -273,7 +273,7 @@ TEXTS: dict[VerdictName, Texts] = {
                 "tokens come too slowly: lower --max-running-requests{seats}; others wait longer",
             ),
             "trtllm": (
-                "prefill crowds out decode: lower max_num_tokens{batched}, chunked context on",
+                "prefill crowds out decode: enable_chunked_prefill on, lower max_num_tokens{batched}",
                 "tokens come too slowly: lower max_batch_size{seats}; others wait longer",
             ),
             "triton": (

@@ -8,7 +8,7 @@ from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
 from tui.verdict.gpu_signals import LOAD_SM_PCT, clock_ratio
-from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.outcome import Outcome, at_rest, cannot_say, fires, quiet
 
 if TYPE_CHECKING:
     from tui.model.readings import GpuReading
@@ -30,8 +30,8 @@ BIG_NET_MB_S = 1000.0
 def compute(s: Signals) -> Outcome:
     """The device does real work without a pause, and users wait for it."""
     gpus, limits = s.gpus, s.thresholds
-    if not (s.running or s.flow) or s.flow is False or s.calm:
-        return quiet(ev.sm(s, limits.sm_high_pct), ev.worst_latency(s))
+    if not s.suffers:
+        return at_rest(s, ev.sm(s, limits.sm_high_pct), ev.worst_latency(s))
     if gpus.sm_max is None:
         return cannot_say("gpus.sm_pct")
     shown = (
@@ -76,14 +76,15 @@ def _prefills(s: Signals) -> bool:
 def power_thermal(s: Signals) -> Outcome:
     """The clock is held down under load, and users notice."""
     gpus, limits = s.gpus, s.thresholds
-    if not (s.running or s.flow) or s.flow is False or s.calm:
-        return quiet(ev.clock(s), ev.worst_latency(s))
+    if not s.suffers:
+        return at_rest(s, ev.clock(s), ev.worst_latency(s))
     found = gpus.throttled(limits)
     if found:
         return _bites(s, found)
     known = any(g.clock_sm_mhz is not None and g.clock_max_mhz for g in gpus.loaded)
     if not known and (gpus.sm_max or 100.0) >= limits.sm_low_pct:
-        return cannot_say("gpus.clock_sm_mhz")
+        told = any(gpu.throttle is not None for gpu in gpus.loaded)
+        return cannot_say("gpus.clock_sm_mhz", *(() if told else ("gpus.throttle",)))
     if any(_may_be_throttled(gpu, limits.clock_low_ratio) for gpu in gpus.loaded):
         return cannot_say("gpus.throttle", evidence=(ev.clock(s), ev.temperature(s)))
     return quiet(ev.clock(s), ev.temperature(s))
@@ -123,14 +124,17 @@ def _bites(s: Signals, found: tuple[Throttled, ...]) -> Outcome:
 def network(s: Signals) -> Outcome:
     """Ranks wait for each other's tensors or for a KV transfer: tokens come, slowly, on idle devices."""
     gpus, limits = s.gpus, s.thresholds
-    if not (s.running or s.flow) or s.flow is False or s.calm or not s.pressed:
+    if not s.pressed:
         return quiet()
+    if not s.suffers:
+        return at_rest(s)
     net = s.net_mb_s
     full_link = _full_link(s)
     busy_link = full_link or (net is not None and net >= limits.net_mb_s)
     shown = _transfers(s)
     if gpus.sm_max is None:
-        return cannot_say("gpus.sm_pct", evidence=shown) if busy_link else quiet(*shown)
+        waits = s.over and (len(gpus.loaded) > 1 or (gpus.power_ratio_max or 1.0) < limits.power_low_ratio)
+        return cannot_say("gpus.sm_pct", evidence=shown) if busy_link or waits else quiet(*shown)
     moves = _moves(s)
     spinning = (
         gpus.sm_max >= limits.sm_high_pct

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
-from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.outcome import Outcome, at_rest, cannot_say, fires, quiet
 from tui.verdict.progress import starting
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ PROBE_SLOW_S = 0.1
 def cpu(s: Signals) -> Outcome:
     """A thread or the CPU quota is full, and the devices wait for it."""
     host, limits = s.host, s.thresholds
-    if not (s.running or s.flow) or s.flow is False or s.calm:
-        return quiet(ev.thread(s), ev.worst_latency(s))
+    if not s.suffers:
+        return at_rest(s, ev.thread(s), ev.worst_latency(s))
     if host is None:
         return cannot_say("host")
     sm = s.gpus.sm_max
@@ -38,7 +38,8 @@ def cpu(s: Signals) -> Outcome:
     thread = _thread(s, host)
     starved = s.own.starved() and s.pressed
     if sm is None:
-        return cannot_say("gpus.sm_pct") if thread or quota or starved else quiet(ev.thread(s))
+        nearly = s.pressed and _nearly_full(s, host, 0.0)
+        return cannot_say("gpus.sm_pct") if thread or quota or starved or nearly else quiet(ev.thread(s))
     points = 1 + thread + quota  # the idle device is a signal of its own
     shown: tuple[Evidence | None, ...] = (
         ev.thread(s) if thread or not quota else None,
@@ -108,8 +109,8 @@ def _slow_probe(s: Signals) -> bool:
 def lock_contention(s: Signals) -> Outcome:
     """Many threads are half busy, none is full, and they switch all the time."""
     host, limits = s.host, s.thresholds
-    if not (s.running or s.flow) or s.flow is False or s.calm:
-        return quiet()
+    if not s.suffers:
+        return at_rest(s)
     sm = s.gpus.sm_max
     if host is None:
         return cannot_say("host")
@@ -118,7 +119,7 @@ def lock_contention(s: Signals) -> Outcome:
     many = (host.busiest_process_cpu_pct or 0.0) >= MANY_THREADS_PCT
     busy = (host.cpu_pct_total or 0.0) >= 20.0
     shown = (
-        ev.host(s, "ctx_switches_s", "/s", None, "context switches"),
+        ev.host(s, "ctx_switches_s", "1/s", None, "context switches"),
         own.switches(s),
         own.futex(s),
         ev.thread(s),
@@ -146,8 +147,10 @@ def io_disk(s: Signals) -> Outcome:
     host, limits = s.host, s.thresholds
     served = s.flow or s.generate == "ok" or s.answers.get("readiness") == "ok"
     loads = not served and starting(s)
-    if not loads and (not (s.running or s.flow) or s.calm or not s.pressed):
+    if not loads and not s.pressed:
         return quiet()
+    if not loads and not s.suffers:
+        return at_rest(s)
     if host is None:
         return cannot_say("host")
     pressures = (
@@ -164,15 +167,17 @@ def io_disk(s: Signals) -> Outcome:
         own.reads(s),
         own.time_left(s),
     )
+    sm = s.gpus.sm_max
+    works = sm is not None and sm >= limits.sm_low_pct
     if loads and s.own.slow_remote(SLOW_READ_RATIO * limits.disk_read_mb_s):
         return fires(2 + any(pressures), *shown, ev.held(s))
     if not any(pressures):
-        known = (host.psi_io, host.iowait_pct, host.disk_util_pct)
-        return quiet(*shown) if any(v is not None for v in known) else cannot_say("psi_io", "iowait_pct")
+        # a share over a network is on no meter but the pressure
+        blind = host.psi_io is None and (_slow_reads(s) if loads else host.iowait_pct is None and not works)
+        return cannot_say("psi_io", evidence=shown) if blind else quiet(*shown)
     if loads:
         return _slow_start(s, sum(pressures), shown)
-    sm = s.gpus.sm_max
-    if sum(pressures) < 2 or (sm is not None and sm >= limits.sm_low_pct):
+    if sum(pressures) < 2 or works:
         return quiet(*shown)
     return fires(sum(pressures) + (sm is not None) - 1, *shown, ev.sm(s, limits.sm_low_pct, "<"))
 
@@ -181,15 +186,24 @@ def _own_pressure(s: Signals) -> float:
     return (s.own.reading.psi_io if s.own.reading is not None else None) or 0.0
 
 
+def _read_rate(s: Signals) -> float | None:
+    """What comes in, in MB/s, from disk and network; its own reads count what the page cache served too."""
+    if s.disk_mb_s is None and s.net_mb_s is None:
+        return None
+    return max((s.disk_mb_s or 0.0) + (s.net_mb_s or 0.0), s.own.reads_mb_s() or 0.0)
+
+
+def _slow_reads(s: Signals) -> bool:
+    rate = _read_rate(s)
+    return rate is not None and rate < SLOW_READ_RATIO * s.thresholds.disk_read_mb_s
+
+
 def _slow_start(s: Signals, pressures: int, shown: tuple[Evidence | None, ...]) -> Outcome:
     """A disk or share that is busy at a low rate is slow; at a high rate it does its work."""
-    limit = s.thresholds.disk_read_mb_s
-    known = s.disk_mb_s is not None or s.net_mb_s is not None
-    # its own reads count those that the page cache served, which no disk knows of
-    rate = max((s.disk_mb_s or 0.0) + (s.net_mb_s or 0.0), s.own.reads_mb_s() or 0.0)
-    if known and rate >= limit:
+    rate = _read_rate(s)
+    if rate is not None and rate >= s.thresholds.disk_read_mb_s:
         return quiet(*shown)
-    slow = known and rate < SLOW_READ_RATIO * limit
+    slow = _slow_reads(s)
     if pressures < 2 and not slow:
         return quiet(*shown)
     return fires(pressures + slow, *shown, ev.gpu_used(s), ev.held(s))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.model.units import count
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
-from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
+from tui.verdict.outcome import Outcome, at_rest, cannot_say, fires, quiet
 from tui.verdict.progress import BUSY_MB_S, memory_held
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ def kv_cache(s: Signals) -> Outcome:
         found = _admission(s)
         if found:
             return fires(found, *shown, latency, ev.sm(s, limits.sm_high_pct, "<"))
+    admits_late = s.kv >= limits.kv_usage_early or s.picture.kind in WORST_CASE
+    if s.waiting is None and admits_late and s.over and not s.seats_full:
+        return cannot_say("waiting", evidence=shown)
     if s.kv >= limits.kv_usage_warn and not s.calm:
         unknown = [
             name for name, v in (("preemptions_per_s", s.preempts), ("waiting", s.waiting)) if v is None
@@ -66,7 +70,7 @@ def kv_cache(s: Signals) -> Outcome:
 def _over(s: Signals) -> bool:
     """The worst of the last half minute has passed: the pool has room now and nobody waits for it."""
     now = s.engine.kv_usage if s.engine else None
-    return now is not None and now < SWING_KV and not s.waiting and not (s.engine and s.engine.ranks[1:])
+    return now is not None and now < SWING_KV and s.waiting == 0 and not (s.engine and s.engine.ranks[1:])
 
 
 def _admission(s: Signals) -> int:
@@ -151,31 +155,45 @@ def _orphans(pids: tuple[int, ...]) -> str:
 
 
 CLEARLY_BAD_HIT_RATIO = 0.15
+PREFILLS_SM_PCT = 25.0
+"""A device that computes prompts over and over is busier than this."""
 
 
 def degraded_cache(s: Signals) -> Outcome:
     """Prompts are computed again that used to hit: the first token is late, the others are on time."""
     engine, limits = s.engine, s.thresholds
-    if engine is None or not (s.running or s.flow) or s.calm:
+    if engine is None:
         return quiet()
-    late = any(s.latency[name][0] > s.latency[name][1] for name in ("ttft",) if name in s.latency)
-    ratio = engine.prefix_hit_ratio
-    if not late or not s.decode_in_target or s.preempts:
+    if not s.suffers:
+        return at_rest(s, ev.hits(s))
+    ratio, itl = engine.prefix_hit_ratio, engine.itl_p95_s
+    on_time = "ttft" in s.latency and s.latency["ttft"][0] <= s.latency["ttft"][1]
+    if on_time or (itl is not None and not s.decode_in_target) or s.preempts:
         return quiet(ev.hits(s))
-    if ratio is None:
-        return cannot_say("prefix_hit_ratio")
-    usual = s.picture.trends.usual_prefix_hit_ratio
-    fell = usual is not None and usual >= limits.prefix_hit_ratio and ratio < 0.5 * usual
-    low = ratio < limits.prefix_hit_ratio and usual is None
     evicting = (engine.evictions_per_s or 0.0) > 0
-    clear = evicting and ratio < CLEARLY_BAD_HIT_RATIO
-    queued = s.many_waiting and not clear
-    full = bool(s.seats_full) and (s.waiting or 0.0) > 0
-    if not (fell or low) or queued or full or (s.thread_full and not evicting):
-        return quiet(ev.hits(s), ev.latency(s, "ttft"), ev.waiting(s))
+    shown = (ev.hits(s), ev.latency(s, "ttft"), ev.waiting(s))
+    if _late_for_another_reason(s, evicting=evicting):
+        return quiet(*shown)
+    usual = s.picture.trends.usual_prefix_hit_ratio
+    fell = (
+        ratio is not None and usual is not None and usual >= limits.prefix_hit_ratio and ratio < 0.5 * usual
+    )
+    low = ratio is not None and ratio < limits.prefix_hit_ratio and usual is None
+    clear = evicting and (ratio is None or ratio < CLEARLY_BAD_HIT_RATIO)
+    if (ratio is not None and not (fell or low)) or (s.many_waiting and not clear):
+        return quiet(*shown)
+    known = {"prefix_hit_ratio": ratio, "ttft_p95_s": s.latency.get("ttft"), "itl_p95_s": itl}
+    if lacks := [name for name, value in known.items() if value is None]:
+        return cannot_say(*lacks, evidence=shown)
     evictions = None
     if engine.evictions_per_s is not None:
-        text = f"evicting {engine.evictions_per_s:.0f}/s"
+        text = f"evicting {count(engine.evictions_per_s)}/s"
         evictions = Evidence("evictions_per_s", engine.evictions_per_s, "1/s", ">", 0.0, text)
-    points = (evicting or fell, ratio < CLEARLY_BAD_HIT_RATIO or fell)
-    return fires(1 + sum(points), ev.hits(s), ev.latency(s, "ttft"), ev.latency(s, "itl"), evictions)
+    return fires(1 + (evicting or fell) + (clear or fell), *shown[:2], ev.latency(s, "itl"), evictions)
+
+
+def _late_for_another_reason(s: Signals, *, evicting: bool) -> bool:
+    """Seats that are all taken, a full thread, or a device that hardly computes explain late first tokens."""
+    full = bool(s.seats_full) and (s.waiting or 0.0) > 0
+    idle = s.gpus.sm_max is not None and s.gpus.sm_max < PREFILLS_SM_PCT
+    return full or idle or (s.thread_full and not evicting)

@@ -23,6 +23,8 @@ ALL_FAIL_RATIO = 0.9
 def scheduler_limit(s: Signals) -> Outcome:
     """Every seat is taken and requests wait, while the KV cache has room."""
     limits = s.thresholds
+    if s.running is None and s.waiting and s.pressed and s.flow is not False:
+        return cannot_say("running", evidence=(ev.waiting(s),))
     if not s.running or s.flow is False:
         return quiet(ev.running(s))
     kv_free = None if s.kv is None else s.kv < limits.kv_usage_early
@@ -41,8 +43,10 @@ def scheduler_limit(s: Signals) -> Outcome:
         held = Evidence("deferred", deferred, "", ">", 0.0, f"{deferred:.0f} deferred hold seats")
         return fires(2, held, *shown, worst)
     elsewhere = s.gpu_working() or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct or s.front_full
-    if elsewhere or kv_free is False or not s.many_waiting:
+    if kv_free is False or not s.many_waiting:
         return quiet(*shown)
+    if elsewhere:
+        return quiet(*shown) if s.seats else cannot_say("max_num_seqs", evidence=shown)
     if s.seats is None and s.well_inside and s.waiting < s.running:
         return quiet(*shown, worst)  # a short queue before a quick first token is how a busy engine batches
     if s.seats is None:
@@ -73,7 +77,9 @@ def queueing_upstream(s: Signals) -> Outcome:
     late = ttft is not None and ttft > s.slo.ttft_p95_s and prompt
     reset = s.generate == "reset" and "ok" in s.status_answers
     if not (failing or late or reset):
-        return quiet(ev.errors(s), ev.worst_latency(s))
+        shown = (ev.errors(s), ev.worst_latency(s))
+        unseen = ttft is None and unloaded is True and s.suffers is True
+        return cannot_say("ttft_p95_s", evidence=shown) if unseen else quiet(*shown)
     if unloaded is None:
         return cannot_say("running", evidence=(ev.errors(s),))
     fast = s.generate == "ok" and (s.generate_s or 0.0) < s.slo.ttft_p95_s
