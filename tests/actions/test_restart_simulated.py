@@ -15,6 +15,7 @@ from tests.support.fake_nvml import MIB
 from tests.support.waiting import until
 from tui.actions import restart_run
 from tui.actions.plan import Start, Stop, Traffic
+from tui.actions.runs import all_runs
 from tui.lint import measured
 
 if TYPE_CHECKING:
@@ -90,3 +91,22 @@ async def test_a_graceful_restart_that_nobody_carries_on() -> None:
     # the probe of the plan, once a second, noticed within the next one
     assert 0 <= seen.report["detect_s"] <= 1.1
     assert seen.report["leftovers"] == []
+
+
+async def test_a_start_command_that_fails_is_told_at_once() -> None:
+    async with simulated(sigterm="drain-refused") as engine:
+        start = Start("command", "sh", ("/bin/sh", "-c", "exit 3"))
+        test = asyncio.ensure_future(run(engine, test="restart", start=start))
+        words = "the start command ended with 3"
+        files = await until(
+            lambda: next((f for f in all_runs() if words in text(f.events)), None), 30, "its word"
+        )
+        files.cancel.touch()
+        seen = await test
+    assert seen.status == 2
+    assert words in seen.report["notes"]
+    assert f"the output of the start command is in {files.engine_log}" in seen.report["notes"]
+
+
+def text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

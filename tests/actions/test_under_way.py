@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from tests.actions.plans import PLAN, URL, child
 from tui.actions.ancestry import stat_of
 from tui.actions.runs import EventWriter, RunFiles, new_run, runs_dir
 from tui.actions.under_way import TestsUnderWay
+from tui.model.own_test import OwnTest
 
 if TYPE_CHECKING:
     import subprocess
@@ -31,20 +33,28 @@ def begun(process: subprocess.Popen[str]) -> tuple[RunFiles, EventWriter]:
     return files, events
 
 
-async def test_a_test_stops_its_engine_from_the_signal_to_the_end_of_the_drain() -> None:
+STATES = ("preparing", "filling", "confirming", "stopping", "draining", "closing", "starting")
+
+
+async def test_what_a_test_does_to_its_engine_until_that_serves_again() -> None:
     source = TestsUnderWay()
     assert await source.read() == {}
     with child() as process:
         _, events = begun(process)
         found = []
-        for state in ("preparing", "filling", "stopping", "draining", "closing", "starting"):
+        for state in STATES:
             events.write("state", name=state)
             found.append(await source.read())
-        assert found[:2] == [{}, {}]
-        assert [one[URL] for one in found[2:5]] == [
-            f"our drain test: {s}" for s in ("stopping", "draining", "closing")
-        ]
-        assert found[5] == {}
+        assert [one[URL].state for one in found] == list(STATES)
+        assert {(one[URL].test, one[URL].gone_at, one[URL].failed) for one in found} == {("drain", None, "")}
+        events.write("event", t_s=1.0, event="main_exit", detail="pid 7")
+        events.write("event", t_s=1.1, event="port_closed", detail="")
+        events.write("state", name="starting", text="the start command ended with 3")
+        gone = (await source.read())[URL]
+        assert gone.gone_at == pytest.approx(time.time(), abs=5.0)
+        assert gone.failed == "the start command ended with 3"
+        events.write("state", name="warming")
+        assert await source.read() == {}
         events.write("state", name="draining")
         events.write("done", passed=True)
         assert await source.read() == {}
@@ -58,7 +68,7 @@ async def test_one_that_was_killed_stops_nothing_any_more() -> None:
         _, events = begun(process)
         events.write("state", name="draining")
         events.close()
-        assert await source.read() == {URL: "our drain test: draining"}
+        assert await source.read() == {URL: OwnTest("drain", "draining")}
     assert await source.read() == {}
 
 

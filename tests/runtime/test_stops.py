@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.clock import ManualClock
 from tui.model.death import DeathCase, StopMark
+from tui.model.own_test import OwnTest
 from tui.model.places import ContainerReading, Place, UnitReading
 from tui.model.readings import EngineProcess, EngineReading
 from tui.model.snapshot import EngineView
@@ -77,7 +78,7 @@ class World:
 
 
 async def said(
-    view: EngineView, mark: StopMark | Exception | None = None, tests: Mapping[str, str] | None = None
+    view: EngineView, mark: StopMark | Exception | None = None, tests: Mapping[str, OwnTest] | None = None
 ) -> tuple[str, list[str]]:
     """Who says that it stops, and what is not told, after the first reads."""
     world = World(log=Source(mark), tests=Source(tests or {}))
@@ -102,8 +103,10 @@ async def said(
         (EngineView(URL, container=Observed(ContainerReading(ID, state="stopping"), FRESH)), None, {},
          f"container {ID[:12]} is being stopped"),
         (EngineView(URL, container=Observed(ContainerReading(ID, state="running"), FRESH)), None, {}, ""),
-        (EngineView(URL), None, {URL: "our drain test: draining"}, "our drain test: draining"),
-        (EngineView(URL), None, {"http://127.0.0.1:9": "our drain test: draining"}, ""),
+        (EngineView(URL), None, {URL: OwnTest("drain", "draining")}, "our drain test: draining"),
+        (EngineView(URL), None, {URL: OwnTest("drain", "filling")}, ""),
+        (EngineView(URL), None, {URL: OwnTest("restart", "starting", WALL)}, ""),
+        (EngineView(URL), None, {"http://127.0.0.1:9": OwnTest("drain", "draining")}, ""),
         (EngineView(URL), StopMark("Shutting down"), {}, 'log "Shutting down"'),
         (EngineView(URL, processes=()), StopMark("Shutting down"), {}, ""),
         (EngineView(URL), SourceError("404"), {}, ""),
@@ -115,9 +118,37 @@ async def said(
     ],
 )  # fmt: skip
 async def test_who_says_so(
-    view: EngineView, mark: StopMark | Exception | None, tests: Mapping[str, str], who: str
+    view: EngineView, mark: StopMark | Exception | None, tests: Mapping[str, OwnTest], who: str
 ) -> None:
     assert (await said(view, mark, tests))[0] == who
+
+
+NEW = replace(SERVER, started_at=WALL - 8.0)
+
+
+@pytest.mark.parametrize(
+    ("test", "processes", "said", "planned"),
+    [
+        (OwnTest("restart", "draining"), (), "it has just ended", True),
+        (OwnTest("restart", "starting", WALL - 11.5), (), "down for 12s as planned", True),
+        (OwnTest("restart", "starting", WALL - 11.5), (NEW,), "down for 12s, it starts again", True),
+        (OwnTest("restart", "starting", WALL - 44.5), (NEW,), "down for 45s, it starts again", True),
+        (OwnTest("restart", "starting", WALL - 44.5), (replace(NEW, zombie=True),), "nobody has started it", False),
+        (OwnTest("restart", "starting", WALL - 44.5), (), "nobody has started it again for 45s", False),
+        (OwnTest("restart", "starting", WALL, "the start command ended with 3"), (), "ended with 3", False),
+    ],
+)  # fmt: skip
+async def test_what_a_restart_test_expects_is_told_apart_from_what_it_does_not(
+    test: OwnTest, processes: tuple[EngineProcess, ...], said: str, planned: bool
+) -> None:
+    world = World(tests=Source({URL: test}))
+    watch = world.watch()
+    watch.start()
+    await world.clock.advance(0.5)
+    seen = watch.seen(EngineView(URL, processes=processes), "sglang", world.clock.monotonic())
+    assert said in seen.our_test
+    assert seen.as_planned is planned
+    world.end()
 
 
 @pytest.mark.parametrize(

@@ -68,11 +68,11 @@ async def act(session: Session) -> None:
 def start_again(session: Session) -> None:
     """Run the start command of the plan; what it starts outlives the test."""
     try:
-        process = spawn(session.plan.start.command, session.files.engine_log)
+        session.starter = spawn(session.plan.start.command, session.files.engine_log)
     except OSError as error:
-        session.note(clean(f"the start command cannot be run: {error.strerror}"))
+        session.state("starting", clean(f"the start command cannot be run: {error.strerror}"))
     else:
-        session.event("spawned", detail=f"pid {process.pid}")
+        session.event("spawned", detail=f"pid {session.starter.pid}")
 
 
 async def kill(session: Session) -> None:

@@ -23,7 +23,7 @@ def line(event: dict[str, Any]) -> str:
     """One event; empty where it is not worth a line."""
     kind = event.get("kind")
     if kind == "state":
-        return _STATES.get(str(event.get("name")), "")
+        return clean(str(event.get("text") or _STATES.get(str(event.get("name")), "")), 300)
     if kind == "event":
         detail = f": {event['detail']}" if event.get("detail") else ""
         return _at(event.get("t_s")) + clean(f"{str(event.get('event')).replace('_', ' ')}{detail}", 200)

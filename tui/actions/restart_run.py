@@ -39,6 +39,7 @@ class RestartTest:
         self._session = session
         self._log: StartLog | None = None
         self._ticker: asyncio.Task[None] | None = None
+        self._start_failed = False
         self._old = {process.pid for process in session.plan.target.tree}
         self.machine: Restarting | None = None
 
@@ -198,6 +199,11 @@ class RestartTest:
         newcomer = next((s for s in seen.servers or () if s.pid not in self._old), None)
         if newcomer is not None:
             session.event("spawned", started(newcomer.pid, gone), f"pid {newcomer.pid}")
+        elif session.starter is not None and not self._start_failed and session.starter.poll():
+            # one that only starts it, or leaves it to another, ends with 0
+            self._start_failed = True
+            session.state("starting", f"the start command ended with {session.starter.returncode}")
+            session.note(f"the output of the start command is in {session.files.engine_log}")
         if seen.port_open and (session.has("port_closed") or session.has("spawned")):
             session.event("port_open")
         look = seen.looks[-1] if seen.looks else None

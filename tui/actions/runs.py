@@ -32,7 +32,7 @@ EventKind = Literal["process", "state", "event", "request", "gauge", "note", "do
 
 - ``process``, the first line: ``pid`` and ``start_ticks`` of the test process.
 - ``state``: ``name`` is preparing, filling, confirming, stopping, draining, closing, starting, warming or
-  reporting.
+  reporting; ``text``, where it is there, what has gone wrong in it.
 - ``event``: ``t_s``, ``event``, ``detail``, as in the report.
 - ``request``: the fields of the report's ``requests``, whenever one of ours begins or ends; their ``kind``
   (in_flight or new) is under ``request``.

@@ -14,6 +14,7 @@ from tui.actions.traffic import Requests, since
 from tui.actions.watch import Watch
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
     from tui.actions.client import Client
@@ -53,6 +54,8 @@ class Session:
         """Called with what is about to be sent; raises RefusedError where that must not be."""
         self.fill_tokens = plan.traffic.max_tokens
         """What a request in flight asks for, once it was made long enough."""
+        self.starter: subprocess.Popen[bytes] | None = None
+        """The start command, once it was run."""
         self.gpu_before: set[int] = set()
         """Processes of the engine that held GPU memory before the action."""
         main = () if plan.target.main is None else (plan.target.main,)
@@ -84,9 +87,11 @@ class Session:
 
     # ------------------------------------------------------------------------------ telling
 
-    def state(self, name: str) -> None:
-        """Where the test is."""
-        self._writer.write("state", name=name)
+    def state(self, name: str, text: str = "") -> None:
+        """Where the test is, and what is wrong there."""
+        if text:
+            self.notes.append(text)
+        self._writer.write("state", name=name, **({"text": text} if text else {}))
 
     def note(self, text: str) -> None:
         """Something for a person, for the report too."""

@@ -1,10 +1,11 @@
-"""Which engines a test of ours is stopping now, for the monitors beside it: read from its event file."""
+"""Which engines tests of ours stop or wait for now, for the monitors beside them: from their event files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from tui.actions.runs import EventReader, RunFiles, all_runs, holder, runs_dir
+from tui.model.own_test import OwnTest
 from tui.model.status import SourceError
 from tui.model.text import clean
 from tui.sources import offloop
@@ -13,14 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_STOPPING: Final = frozenset(("stopping", "draining", "closing"))
-"""States of a test in which the engine has been asked to stop and may still answer."""
+_OVER: Final = frozenset(("", "warming", "reporting"))
+"""States before a test knows its engine, and after that serves again."""
+_GONE: Final = ("main_exit", "port_closed")
 _NEWEST: Final = 5
 """Runs that may be under way: one a user and engine."""
 
 
 class TestsUnderWay:
-    """An ``AsyncSource`` of the engines that are being stopped by a test: what it does, by URL."""
+    """An ``AsyncSource`` of the engines that a test is about, until they serve again or it ends, by URL."""
 
     __test__ = False  # for pytest: this is none of its classes
 
@@ -30,7 +32,7 @@ class TestsUnderWay:
         self._changed: int | None = None
         self._runs: dict[Path, _Run] = {}
 
-    async def read(self) -> Mapping[str, str]:
+    async def read(self) -> Mapping[str, OwnTest]:
         """One look; a host where no test runs costs one ``stat``.
 
         Raises:
@@ -44,13 +46,13 @@ class TestsUnderWay:
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _read(self) -> Mapping[str, str]:
+    def _read(self) -> Mapping[str, OwnTest]:
         try:
             return self._look()
         finally:
             self._busy = False
 
-    def _look(self) -> Mapping[str, str]:
+    def _look(self) -> Mapping[str, OwnTest]:
         home = runs_dir()
         try:
             changed = None if home is None else home.stat().st_mtime_ns
@@ -65,8 +67,8 @@ class TestsUnderWay:
             run.read()
             if run.ended:
                 del self._runs[path]
-            elif run.url and run.state in _STOPPING:
-                found[run.url] = f"our {run.test} test: {run.state}"
+            elif run.url and run.state not in _OVER:
+                found[run.url] = OwnTest(run.test, run.state, run.gone_at, run.failed)
         return found
 
 
@@ -76,7 +78,8 @@ class _Run:
     def __init__(self, files: RunFiles) -> None:
         self.url = ""
         self.test = ""
-        self.state = ""
+        self.state = self.failed = ""
+        self.gone_at: float | None = None
         self.ended = False
         self._files = files
         self._events = EventReader(files.events)
@@ -93,6 +96,9 @@ class _Run:
         for event in events:
             if event.get("kind") == "state":
                 self.state = clean(str(event.get("name")), 20)
+                self.failed = clean(event.get("text") or "")
+            elif event.get("kind") == "event" and event.get("event") in _GONE:
+                self.gone_at = self.gone_at or event.get("at")
         done = any(event.get("kind") == "done" for event in events)
         # one that was killed wrote no last line
         self.ended = done or (self._events.begun and holder(self._files) is None)

@@ -58,6 +58,8 @@ class EngineView:
     unit: Observed[UnitReading] = Observed()
     unverified: bool = False
     """Its certificate is not checked, as the settings ask."""
+    proxy: str = ""
+    """Host and port of the HTTP proxy that it is read through, no credentials; empty: none. Probes use none."""
     memory: EngineMemory | None = None
     """Where its GPU memory went; None where neither its model nor its processes are known."""
     args: Mapping[str, str] = field(default_factory=dict)
@@ -70,6 +72,10 @@ class EngineView:
     """How its last end came about; pending until one was seen."""
     stopping: str = ""
     """Who says that it was asked to stop, for a person; empty: nobody does."""
+    our_test: str = ""
+    """What a restart test of ours says of an engine that is not there; empty: none waits for it."""
+    as_planned: bool = False
+    """... and that it is not there yet is what the test expects."""
     untold: tuple[Missing, ...] = ()
     """What nothing here tells of it, beside the figures of its scrape."""
 

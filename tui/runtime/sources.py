@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from tui.memory.model_files import ModelFiles
     from tui.model.death import DeathCase, DeathReading
+    from tui.model.own_test import OwnTest
     from tui.model.places import ContainerReading, Place, UnitReading
     from tui.model.readings import EngineKind, EngineReading, GpuSet, HostReading, ProcessTable
     from tui.model.settings import EngineTarget, ProbeSpec
@@ -46,7 +47,7 @@ class Sources:
     """Of one engine that has gone; None: its end is not looked into."""
     stop_mark: Callable[[DeathCase], StopMarkSource | None] | None = None
     """Of an engine's log, where one is known; None: logs are not read."""
-    tests: Callable[[], AsyncSource[Mapping[str, str]]] | None = None
-    """Of the engines that tests of ours are stopping: what each does, by URL."""
+    tests: Callable[[], AsyncSource[Mapping[str, OwnTest]]] | None = None
+    """Of the engines that tests of ours have stopped or are stopping, by URL."""
     own: Callable[[], EngineProcessSource] | None = None
     """Of the engines' own processes; None: they are not looked into."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from tui.model.death import DeathCase, StopMark
+    from tui.model.own_test import OwnTest
     from tui.model.readings import EngineKind
     from tui.model.snapshot import EngineView
     from tui.runtime.clock import Clock
@@ -23,6 +24,13 @@ TESTS_PERIOD_S: Final = 1.0
 DEADLINE_S: Final = 4.0
 _ENDING: Final = {"removing": "is being removed", "stopping": "is being stopped"}
 """States of a container: Docker has none for a stop that is under way, Podman has."""
+_STOPPING: Final = frozenset(("stopping", "draining", "closing"))
+"""States of a test in which the engine may still answer."""
+AWAITED_S: Final = 30.0
+"""Who starts an engine again has done so by then: a unit after RestartSec, the kubelet after its first
+back-off of 10 s."""
+TICK_S: Final = 0.1
+"""The kernel dates processes to 10 ms, and the test their end a little late."""
 UNREADY: Final = "/ready turned 503 while its scheduler goes on"
 
 
@@ -62,7 +70,7 @@ class StopWatch:
     def __init__(
         self,
         mark: Callable[[DeathCase], StopMarkSource | None] | None,
-        tests: Callable[[], AsyncSource[Mapping[str, str]]] | None,
+        tests: Callable[[], AsyncSource[Mapping[str, OwnTest]]] | None,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
@@ -101,9 +109,21 @@ class StopWatch:
             kind: which engine it is.
             now: monotonic seconds.
         """
-        return replace(view, stopping=self._stopping(view, now), untold=self._untold(view, kind, now))
+        test = self._test(view.url, now)
+        said, planned = _of_restart(view, test, self._clock.wall())
+        return replace(
+            view,
+            stopping=self._stopping(view, test, now),
+            our_test=said,
+            as_planned=planned,
+            untold=self._untold(view, kind, now),
+        )
 
-    def _stopping(self, view: EngineView, now: float) -> str:
+    def _test(self, url: str, now: float) -> OwnTest | None:
+        tests = self._tests.observed(now) if self._tests is not None else None
+        return tests.reading.get(url) if tests is not None and tests.status.ok and tests.reading else None
+
+    def _stopping(self, view: EngineView, test: OwnTest | None, now: float) -> str:
         unit = view.unit.reading
         if unit is not None and view.unit.status.ok and unit.active == "deactivating":
             grace = f" within {seconds(unit.stop_timeout_s)}" if unit.stop_timeout_s else ""
@@ -111,9 +131,8 @@ class StopWatch:
         container = view.container.reading
         if container is not None and view.container.status.ok and container.state in _ENDING:
             return f"container {container.name or container.container_id[:12]} {_ENDING[container.state]}"
-        tests = self._tests.observed(now) if self._tests is not None else None
-        if tests is not None and tests.status.ok and tests.reading and view.url in tests.reading:
-            return tests.reading[view.url]
+        if test is not None and test.state in _STOPPING:
+            return f"our {test.test} test: {test.state}"
         if view.processes is not None and not view.processes:
             return ""  # the log's last word stands long after its engine has gone
         mark = self._observed(view.url, now)
@@ -162,3 +181,22 @@ class StopWatch:
         poller = self._logs[url].poller if url in self._logs else None
         observed = poller.observed(now) if poller is not None else None
         return observed.reading if observed is not None and observed.status.ok else None
+
+
+def _of_restart(view: EngineView, test: OwnTest | None, wall: float) -> tuple[str, bool]:
+    """What a restart test of ours says of an engine that has gone, and whether all goes as planned."""
+    if test is None or test.test != "restart":
+        return "", False
+    if test.failed:
+        return f"our restart test: {test.failed}", False
+    if test.gone_at is None:
+        return "our restart test: it has just ended", True  # seen here before the test has told
+    gone = seconds(max(0.0, wall - test.gone_at))
+    again = (
+        p for p in view.processes or () if not p.zombie and (p.started_at or 0.0) > test.gone_at - TICK_S
+    )
+    if any(again):
+        return f"our restart test: down for {gone}, it starts again", True
+    if wall - test.gone_at > AWAITED_S:
+        return f"our restart test: nobody has started it again for {gone}", False
+    return f"our restart test: down for {gone} as planned", True

@@ -30,6 +30,12 @@ def stopping(s: Signals) -> Evidence | None:
     return Evidence("stopping", said, text=said) if said and s.explaining else None
 
 
+def our_test(s: Signals) -> Evidence | None:
+    """What a restart test of ours says of its absence."""
+    said = s.picture.our_test
+    return Evidence("our_test", said, text=said) if said and s.explaining else None
+
+
 def death(s: Signals) -> tuple[Evidence, ...]:
     """How it ended, where that was looked into: the exit, the kernel's word, the last error of its log."""
     found = s.picture.death

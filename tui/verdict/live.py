@@ -91,6 +91,8 @@ def _picture(
     silent = snapshot.taken_at - status.since if failed and status.since is not None else status.age_s
     trends = _trends(view, history, snapshot.taken_at, fresh, hung_at.get(view.url))
     phase = _phase(view, snapshot, processes, fresh)
+    if phase == "down" and view.as_planned:
+        phase = "loading"  # whoever starts it again has only to do so
     gpus = _gpus(view, snapshot, fresh, phase) if view.local else None
     reason = status.reason if not status.ok else reading.reason if reading is not None else None
     return Picture(
@@ -117,6 +119,7 @@ def _picture(
         seats=_seats(view),
         args={**view.defaults, **view.args},
         stopping=view.stopping if phase == "draining" else "",
+        our_test=view.our_test if phase in ("down", "loading") else "",
         death=view.death.reading,
         ended_s=_ended(view, snapshot),
         own=view.own.reading if view.own.status.ok else None,

@@ -131,6 +131,8 @@ class Picture:
     """Command-line options by long name without dashes, for advice."""
     stopping: str = ""
     """Live: who says that it was asked to stop."""
+    our_test: str = ""
+    """Live: what a restart test of ours says of an engine that is not there."""
     death: DeathReading | None = None
     """Live: how its last end came about, where that was looked into."""
     ended_s: float | None = None

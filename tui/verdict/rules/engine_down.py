@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
-from tui.verdict.death import death
+from tui.verdict.death import death, our_test
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import memory_held, nothing_runs, starting
 from tui.verdict.signals import SLOW_5XX_S
@@ -34,6 +34,7 @@ def engine_down(s: Signals) -> Outcome:
     if picture.phase == "down" and "ok" not in s.answers.values():
         return fires(
             (2 if s.answers else 1) + s.own.ended_for_memory(),
+            our_test(s),
             *death(s),
             ev.phase(s),
             own.out_of_memory(s),
@@ -57,6 +58,7 @@ def _refused(s: Signals) -> Outcome:
     unsure = phase is None and held is not False  # a drain closes the port as well
     return fires(
         1 + sum(facts) - 2 * unsure,
+        our_test(s),
         *death(s),
         *(ev.probes(s) or (_scrape(s),)),
         own.out_of_memory(s),

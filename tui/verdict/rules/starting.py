@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
-from tui.verdict.death import stopping
+from tui.verdict.death import our_test, stopping
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.progress import memory_held, start_evidence, start_signs, starting
 
@@ -27,7 +27,12 @@ def loading(s: Signals) -> Outcome:
         if s.answers.get("liveness") == "ok" and s.work is not None and not (closed or stuck):
             return quiet(*ev.probes(s))  # it serves: the supervisor has not noticed
         return fires(
-            1 + (1 if closed else 0) + min(2, len(signs)), ev.phase(s), *ev.probes(s), *moving, *held
+            1 + (1 if closed else 0) + bool(s.picture.our_test) + min(2, len(signs)),
+            our_test(s),
+            ev.phase(s),
+            *ev.probes(s),
+            *moving,
+            *held,
         )
     if starting(s):
         return fires(min(2, len(signs)), *ev.probes(s), *moving, *held, missing=("phase",))
