@@ -24,7 +24,7 @@ from tui.model.readings import (
     ProcessTable,
 )
 from tui.model.settings import Config, DiscoverySettings, EngineTarget
-from tui.model.status import SourceError
+from tui.model.status import SourceError, SourceState
 from tui.runtime.clock import SystemClock
 from tui.runtime.monitor import GUESSES, Monitor
 from tui.runtime.sources import Sources
@@ -314,13 +314,67 @@ async def test_what_goes_down_is_judged_at_once() -> None:
     config = Config(interval_s=5.0)
     monitor = Monitor(config, (EngineTarget(A),), World(engines={A: engine}).sources(), SystemClock())
     await monitor.start()
-    await until(lambda: engine.reads, 10)
-    await until(lambda: monitor.version >= 1, 10)
+    # the second judgement is of the first readings, the third comes an interval later
+    await until(lambda: engine.reads and monitor.version >= 2, 10)
     before = monitor.version
     engine.error = SourceError("refused")
     await monitor._engines[A].scrape.read_once()
     assert monitor.version == before + 1
     assert monitor.snapshot().engines[0].engine.status.reason == "refused"
+    await monitor.stop()
+
+
+async def test_while_nobody_looks_reading_takes_its_time_and_nothing_is_called_old_or_missing() -> None:
+    engine, clock = Engine(A), ManualClock()
+    config = Config(discovery=DiscoverySettings(enabled=False))
+    monitor = Monitor(config, (EngineTarget(A),), World(engines={A: engine}).sources(), clock)
+    await monitor.start()
+    await clock.advance(3.5)
+    assert len(engine.reads) == 4
+    monitor.relaxed = True
+    await clock.advance(15.0)  # at 4, 9 and 14 s
+    assert len(engine.reads) == 7
+    judged = monitor.version
+    await clock.advance(4.4)
+    assert monitor.version == judged + 1
+    monitor.relaxed = False
+    await clock.advance(0.0)
+    assert len(engine.reads) == 9  # at 19 s and now
+    await clock.advance(0.6)
+    assert monitor.version == judged + 2
+    assert monitor.snapshot().engines[0].engine.status.state is SourceState.FRESH
+    await clock.advance(3.0)
+    assert len(engine.reads) == 12
+    series = monitor.history.get(A, "running")
+    assert series is not None and all(value == 1.0 for _, value in series)
+    await monitor.stop()
+
+
+async def test_an_engine_that_goes_down_while_nobody_looks_is_judged_at_once() -> None:
+    engine, clock = Engine(A), ManualClock()
+    config = Config(discovery=DiscoverySettings(enabled=False))
+    monitor = Monitor(config, (EngineTarget(A),), World(engines={A: engine}).sources(), clock)
+    await monitor.start()
+    monitor.relaxed = True
+    await clock.advance(4.0)
+    judged = monitor.version
+    engine.error = SourceError("refused")
+    await clock.advance(1.05)  # the next read; the next judgement would be a moment later
+    assert monitor.version == judged + 1
+    assert {v.verdict for v in monitor.judgement().verdicts if v.scope == A} == {"engine_down"}
+    await monitor.stop()
+
+
+async def test_a_shorter_interval_is_in_force_at_once() -> None:
+    engine, clock = Engine(A), ManualClock()
+    config = Config(interval_s=60.0, discovery=DiscoverySettings(enabled=False))
+    monitor = Monitor(config, (EngineTarget(A),), World(engines={A: engine}).sources(), clock)
+    await monitor.start()
+    await clock.advance(20.0)
+    assert len(engine.reads) == 1
+    monitor.interval_s = 10.0
+    await clock.advance(0.0)
+    assert len(engine.reads) == 2
     await monitor.stop()
 
 

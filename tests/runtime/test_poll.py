@@ -95,6 +95,42 @@ async def test_recovery_goes_back_to_the_cadence_at_once() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_an_interval_that_becomes_shorter_is_kept_to_at_once_and_makes_no_reading_old() -> None:
+    clock = ManualClock()
+    source = Scripted(clock)
+    interval = 10.0
+    polled: Poller[float] = Poller(source, clock, lambda: interval, deadline_s=60.0)
+    task = asyncio.create_task(polled.run())
+    await clock.advance(4.0)
+    interval = 5.0
+    polled.hurry()
+    await clock.advance(0.5)
+    assert source.asked == [1000]
+    await clock.advance(4.9)
+    assert source.asked == [1000, 1005]
+    interval = 1.0
+    source.takes_s = 2.0  # the next reading is under way: the last one was the newest there could be
+    polled.hurry()
+    await clock.advance(1.0)
+    assert polled.observed(clock.now).status.state is SourceState.FRESH
+    source.takes_s = 0.0
+    await clock.advance(2.9)
+    assert source.asked == pytest.approx([1000, 1005, 1009.4, 1011.4, 1012.4])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_loop_that_is_waked_late_stays_on_its_grid() -> None:
+    class Late(ManualClock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds + 0.01)
+
+    clock = Late()
+    source = Scripted(clock)
+    await run_for(poller(source), clock, 50.05)
+    assert source.asked[-1] == pytest.approx(1050.01)
+
+
 async def test_failure_keeps_the_reading_and_says_why_and_since_when() -> None:
     clock = ManualClock()
     source = Scripted(clock)

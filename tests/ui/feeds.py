@@ -38,6 +38,7 @@ class StillFeed:
         self.history = history if history is not None else view.trends._history
         self.version = 1
         self.interval_s = view.snapshot.interval_s
+        self.relaxed = False
         self.generate = view.snapshot.generate
         self.view = view
         self.started = 0
@@ -84,6 +85,7 @@ class WalkFeed:
         self.version = 0
         self.generate = False
         self.interval_s = interval_s
+        self.relaxed = False
         self._random = random.Random(seed)
         self._snapshot = scenes.snapshot(gpus, engines)
         self._judgement = scenes.CALM

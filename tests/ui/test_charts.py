@@ -54,7 +54,16 @@ def test_steps_are_means_with_gaps() -> None:
     assert trends.steps("host", "nothing", 2, 5.0, 27.0) == (None, None)
 
 
-@given(st.lists(st.tuples(st.floats(0.05, 4.0), ANY), min_size=1, max_size=200), st.integers(1, 12))
+def test_a_step_in_which_nobody_looked_is_no_gap() -> None:
+    """Readings each 5 s, a little late each time, and steps of 5 s; what could not be had is a gap."""
+    history = History()
+    for at, value in ((4.9, 1.0), (9.95, 2.0), (15.0, 3.0), (20.05, None), (30.1, 5.0), (45.0, 6.0)):
+        history.add("host", "cpu", at, value)
+    steps = Trends(history).steps("host", "cpu", 9, 5.0, 46.0)
+    assert steps == (1.0, 2.0, 2.0, 3.0, None, None, 5.0, 5.0, None)
+
+
+@given(st.lists(st.tuples(st.floats(0.05, 7.0), ANY), min_size=1, max_size=200), st.integers(1, 12))
 def test_steps_made_one_by_one_equal_those_made_at_once(
     points: list[tuple[float, float | None]], count: int
 ) -> None:

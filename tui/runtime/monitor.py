@@ -26,6 +26,7 @@ from tui.runtime.places import PlaceWatch
 from tui.runtime.poll import Poller
 from tui.runtime.stops import StopWatch
 from tui.runtime.target import WatchedEngine, discovered
+from tui.runtime.turns import Turns
 from tui.sources.command_line import command_args
 from tui.sources.engine_processes import EngineTree
 from tui.sources.engine_tree import is_in_other_network, on_sockets, reached_at, tree_of
@@ -45,6 +46,12 @@ PROCESS_PERIOD_S = 2.0
 GUESS_PERIOD_S = 10.0
 GUESSES = ("http://127.0.0.1:8000", "http://127.0.0.1:30000")
 """Default ports of vLLM, Triton and trtllm-serve, and of SGLang: tried when no process gave itself away."""
+RELAXED_S = 5.0
+"""Between two readings at least while nobody looks at new pictures: counters grow on, so nothing is lost."""
+FIRST_LOOK_S = 0.5
+"""How long the first judgement at a new pace waits for readings to judge."""
+AFTER_READING_S = 0.1
+"""Judging comes so long after reading, in each interval: figures are shown when they are new."""
 CLOSE_S = 1.0
 NEVER_SERVED_KEPT_S = 60.0
 """How long the end of an engine is shown that ended before it served."""
@@ -73,7 +80,8 @@ class Monitor:
         backoff: bool = True,
     ) -> None:
         self.history = History()
-        self.interval_s = config.interval_s
+        self._interval_s = config.interval_s
+        self._relaxed = False
         self.version = 0
         """Grows with each judgement: a screen that has drawn it has nothing new to draw."""
         self._config = config
@@ -100,12 +108,13 @@ class Monitor:
         self._stops = StopWatch(sources.stop_mark, sources.tests, clock, self._spawn)
         self._notifier: Notifier | None = None
         self._lint = LiveLint(config.probes, sources.state, self._hostname, clock, self._spawn)
-        interval: Callable[[], float] = lambda: self.interval_s  # noqa: E731  # a name for one expression
+        self._judging = Turns(clock, self._pace_s)
+        interval = self._pace_s
         self._own = OwnWatch(sources.own, clock, interval, self._spawn)
         self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
         self.host: Poller[HostReading] = self._blocking(sources.host(), interval, 3.0)
         self.processes: Poller[ProcessTable] = self._blocking(
-            sources.processes(), lambda: max(PROCESS_PERIOD_S, self.interval_s), 5.0, self._on_processes
+            sources.processes(), lambda: max(PROCESS_PERIOD_S, interval()), 5.0, self._on_processes
         )
         for target in targets:
             self.watch(target)
@@ -127,7 +136,7 @@ class Monitor:
             target,
             self._sources,
             self._clock,
-            lambda: self.interval_s,
+            self._pace_s,
             self._spawn,
             backoff=self._backoff,
             on_loss=self._judge_now,
@@ -164,9 +173,7 @@ class Monitor:
         """
         self._one_shot = True
         self._limit = None if self._generate else samples
-        pollers: list[Poller[Any]] = [self.gpus, self.host]
-        pollers += (watched.scrape for watched in self._engines.values())
-        for poller in pollers:
+        for poller in self._figures():
             poller.limit = self._limit
         self._start_reading()
         patience = (samples - 1) * self.interval_s + 6.0
@@ -197,6 +204,30 @@ class Monitor:
 
     def _judged_alone(self, snapshot: HostSnapshot) -> Judgement:
         return judge_all(snapshot, self.history, self._config.thresholds, self._config.slo)
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between readings, as asked for; another one is in force at once."""
+        return self._interval_s
+
+    @interval_s.setter
+    def interval_s(self, value: float) -> None:
+        self._interval_s = value
+        self._hurry()
+
+    @property
+    def relaxed(self) -> bool:
+        """Nobody looks at new pictures: it is enough to read and to judge each ``RELAXED_S``.
+
+        Probes keep their own times, and a scrape that fails is judged at once all the same.
+        """
+        return self._relaxed
+
+    @relaxed.setter
+    def relaxed(self, on: bool) -> None:
+        if on != self._relaxed:
+            self._relaxed = on
+            self._hurry()
 
     @property
     def generate(self) -> bool:
@@ -334,12 +365,35 @@ class Monitor:
         if reading is not None and reading.engine is not None:
             self.watch(target)
 
+    def _pace_s(self) -> float:
+        return max(RELAXED_S, self._interval_s) if self._relaxed else self._interval_s
+
+    def _hurry(self) -> None:
+        """What is overdue by the interval that is in force now is not to wait out the one that was."""
+        held: list[Poller[Any] | WatchedEngine | OwnWatch] = [self.gpus, self.host, self.processes, self._own]
+        for one in (*held, *self._engines.values()):
+            one.hurry()
+        self._judging.hurry()
+
     async def _judge_for_ever(self) -> None:
-        due = self._clock.monotonic()
+        self._judge_now()
+        hurried = True
         while True:
+            if hurried:
+                await self._first_look()
+                self._judging.begin(AFTER_READING_S)
             self._judge_now()
-            due = max(due + self.interval_s, self._clock.monotonic())
-            await self._clock.sleep(due - self._clock.monotonic())
+            hurried = await self._judging.next()
+
+    async def _first_look(self) -> None:
+        """Wait for what is being read for the first time, or for the first time at this pace."""
+        limit = self._clock.monotonic() + FIRST_LOOK_S
+        pollers = self._figures()
+        seen = [poller.attempts for poller in pollers]
+        while self._clock.monotonic() < limit:
+            if all(poller.attempts > before for poller, before in zip(pollers, seen, strict=True)):
+                return
+            await self._clock.sleep(0.02)
 
     def _judge_now(self) -> None:
         """Also when a scrape fails that has just worked: what is down shows at once, not a second later."""
@@ -376,12 +430,11 @@ class Monitor:
         return replace(judgement, findings=tuple(sorted(found, key=lambda f: LEVELS.index(f.level))))
 
     def _rounds(self) -> int:
-        pollers: list[Poller[Any]] = [
-            self.gpus,
-            self.host,
-            *(watched.scrape for watched in self._engines.values()),
-        ]
-        return min(poller.attempts for poller in pollers)
+        return min(poller.attempts for poller in self._figures())
+
+    def _figures(self) -> list[Poller[Any]]:
+        """What the figures of a picture come from."""
+        return [self.gpus, self.host, *(watched.scrape for watched in self._engines.values())]
 
     def _take(self) -> HostSnapshot:
         now = self._clock.monotonic()
@@ -421,7 +474,7 @@ class Monitor:
             gpus=gpus,
             host=self.host.observed(now),
             engines=tuple(sorted(views, key=lambda view: host_port(view.url)[1])),
-            interval_s=self.interval_s,
+            interval_s=self._interval_s,
             simulated=self._sources.simulated
             or any(v.engine.reading is not None and v.engine.reading.simulated for v in views),
             read_only=self._config.read_only,

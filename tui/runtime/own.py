@@ -82,6 +82,11 @@ class OwnWatch:
             reading = replace(reading, weights_mib=weights, load_left_s=left)
         return Observed(reading, found.status)
 
+    def hurry(self) -> None:
+        """The interval has changed: a look that is overdue by it is made at once."""
+        if self._poller is not None:
+            self._poller.hurry()
+
     @property
     def settled(self) -> bool:
         """It has rates, or there is nothing to read."""

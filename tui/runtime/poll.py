@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tui.model.status import Observed, SourceError, SourceState, SourceStatus
 from tui.model.text import clean
+from tui.runtime.turns import Turns
 from tui.sources.command_line import redact
 from tui.sources.deadline import within
 
@@ -64,6 +64,9 @@ class Poller(Generic[T]):
         self._source = source
         self._clock = clock
         self._interval = interval
+        self._turns = Turns(clock, interval)
+        self._paced_s = 0.0
+        """Seconds between reads when the newest reading was taken."""
         self._deadline_s = deadline_s
         self._on_reading = on_reading
         self._on_loss = on_loss
@@ -76,14 +79,14 @@ class Poller(Generic[T]):
 
     async def run(self) -> None:
         """Read, on a grid from the first read: no drift, and no burst after a slow one."""
-        due = self._clock.monotonic()
+        self._turns.begin()
         while self.limit is None or self.attempts < self.limit:
             await self.read_once()
-            interval = self._interval()
-            now = self._clock.monotonic()
-            due += interval * max(1, math.ceil((now - due) / interval))
-            await self._clock.sleep(max(due - now, self._backoff_s()))
-            due = max(due, self._clock.monotonic())
+            await self._turns.next(self._backoff_s())
+
+    def hurry(self) -> None:
+        """The interval has changed: what is overdue by it is read at once."""
+        self._turns.hurry()
 
     async def read_once(self) -> None:
         """One attempt under the deadline; its outcome is kept either way."""
@@ -103,7 +106,7 @@ class Poller(Generic[T]):
             if self.recovered:
                 # what answers now did so when it was asked: a probe answered meanwhile is no older than that
                 self._since = began
-            self.reading, self.taken_at = reading, now
+            self.reading, self.taken_at, self._paced_s = reading, now, self._interval()
             self._error, self._failures = None, 0
             if self._on_reading is not None:
                 self._on_reading(reading)
@@ -137,8 +140,11 @@ class Poller(Generic[T]):
 
     @property
     def stale_after_s(self) -> float:
-        """Age past which a reading is stale: two reads missed, and never under 3 s."""
-        return max(3.0, 2.5 * self._interval())
+        """Age past which a reading is stale: two reads missed, and never under 3 s.
+
+        One that was taken when reads were rarer is judged by that: it was the newest there could be.
+        """
+        return max(3.0, 2.5 * max(self._interval(), self._paced_s))
 
     def _fail(self, error: SourceError) -> None:
         if self._error is None or self._error.reason != error.reason:

@@ -16,6 +16,7 @@ from tui.runtime.probe_watch import ProbeWatch
 from tui.sources.command_line import command_args
 from tui.sources.engines.fault import EngineFaultError
 from tui.sources.option_defaults import option_defaults
+from tui.sources.proxies import name_of_proxy
 
 if TYPE_CHECKING:
     import asyncio
@@ -73,6 +74,7 @@ class WatchedEngine:
         self.local = sources.is_local(target.url)
         self.place: Place | None = None
         """Where it runs, or last ran."""
+        self._proxy = name_of_proxy(target)
         self._sources = sources
         self._clock = clock
         self._spawn = spawn
@@ -187,6 +189,7 @@ class WatchedEngine:
             ever_served=self.ever_served,
             served_last=self._served_last,
             discovered=self.target.discovered,
+            proxy=self._proxy,
             unverified=not self.target.verify and self.target.url.startswith("https:"),
             args=args,
             defaults=defaults,

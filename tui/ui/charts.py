@@ -142,12 +142,24 @@ class Trends:
         return values
 
     def _cut(self, scope: str, signal: str, first: int, count: int, step_s: float) -> tuple[Value, ...]:
+        """Means of steps; one in which nobody looked is as the one before, if a look came after it."""
+        first, count = first - 1, count + 1
         sums = [0.0] * count
         known = [0] * count
+        looks = [0] * count
         series = self._history.get(scope, signal)
+        newest = first
         for at, value in series.since(first * step_s) if series is not None else ():
-            index = int(at // step_s) - first
-            if value is not None and 0 <= index < count:
-                sums[index] += value
-                known[index] += 1
-        return tuple(total / n if n else None for total, n in zip(sums, known, strict=True))
+            newest = int(at // step_s)
+            index = newest - first
+            if 0 <= index < count:
+                looks[index] += 1
+                if value is not None:
+                    sums[index] += value
+                    known[index] += 1
+        means = [total / n if n else None for total, n in zip(sums, known, strict=True)]
+        for index in range(count - 1, 0, -1):
+            # readings may be rarer than steps are long: that is no gap, as one that could not be had is
+            if not looks[index] and first + index < newest:
+                means[index] = means[index - 1]
+        return tuple(means[1:])

@@ -23,6 +23,8 @@ class Feed(Protocol):
     """Grows whenever snapshot or judgement changed: an equal one means there is nothing new to draw."""
     interval_s: float
     """Seconds between readings; the screen sets it when the operator asks."""
+    relaxed: bool
+    """Readings may come as rarely as each 5 s: the screen sets it while it shows none of them."""
     generate: bool
     """Each engine is asked for one token now and then; the screen sets it when the operator asks. It stays
     off where nothing may be sent to an engine."""
