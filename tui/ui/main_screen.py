@@ -82,6 +82,7 @@ class MainScreen(PaneScreen):
     def _await_news(self) -> None:
         """Look now and then, by the loop's own timer: Textual's costs 0.1 ms of CPU more each time."""
         self._waits = asyncio.get_running_loop().call_later(LOOK_S, self._await_news)
+        self._ease()
         news = not self._mode.paused and self._feed.version != self._version
         if news or self._looks_to_skip or self._is_slow() != self._mode.slow:
             self.call_later(self.look)
@@ -96,6 +97,10 @@ class MainScreen(PaneScreen):
             self._view = self._taken()
             self._looks_to_skip = SLOW_LOOKS if self._mode.slow else 0
             self.paint()
+
+    def _ease(self) -> None:
+        """Reading may take its time while the picture is frozen, and neither dialog nor test is there."""
+        self._feed.relaxed = self._mode.paused and not self._mode.drill and self.app.screen is self
 
     def _mind_the_link(self) -> None:
         """Few frames while the terminal takes long for each; all of them once it does not."""
@@ -220,6 +225,7 @@ class MainScreen(PaneScreen):
     def action_pause(self) -> None:
         """Freeze the picture, or show the newest again."""
         self._mode = replace(self._mode, paused=not self._mode.paused)
+        self._ease()
         if not self._mode.paused:
             self._version = self._feed.version
             self._view = self._taken()
