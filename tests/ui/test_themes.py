@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.color import Color
+from rich.terminal_theme import TerminalTheme
 
 from tui.ui import themes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.color import Color
     from rich.style import Style
 
     from tui.ui.lines import Role
@@ -57,17 +58,28 @@ def test_the_users_own_are_loaded_last(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ([("#808080", "greyish")], r"roles.muted: 'greyish' is no colour"),
-        ([('background = "#121212"', 'background = "nope"')], r"colors.background: 'nope' is no colour"),
-        ([('spark = "#', 'sparkle = "#')], r"roles.spark: expected a text"),
-        ([('stale = "italic', 'extra = "bold"\nstale = "italic')], r"roles.extra: unknown key"),
+        (
+            [("#808080", "greyish")],
+            r"roles.muted: expected a colour such as '#5f87af' or 'red', got 'greyish'",
+        ),
+        (
+            [('background = "#121212"', 'background = "nope"')],
+            r"colors.background: expected a colour such as .*, got 'nope'",
+        ),
+        ([('spark = "#', 'sparkle = "#')], r"roles.sparkle: unknown key; expected one of text, muted, "),
+        ([('spark = "#5f5f87"', "")], r"roles.spark: expected a text, got nothing"),
+        ([('spark = "#5f5f87"', "spark = 5")], r"roles.spark: expected a text, got something else"),
+        (
+            [('stale = "italic', 'extra = "bold"\nstale = "italic')],
+            r"roles.extra: unknown key; expected one of text, ",
+        ),
         (
             [('badge = "bold #ffffff on #d70000"', 'badge = "bold on"')],
             r"roles.badge: expected a colour behind",
         ),
         ([('text = "#b2b2b2"', 'text = "#b2b2b2 #ffffff"')], r"roles.text: expected attributes"),
         ([("dark = true", "dark = 1")], r"dark: expected true or false"),
-        ([("[roles]", "[rules]")], r"rules: unknown key"),
+        ([("[roles]", "[rules]")], r"rules: unknown key; expected one of name, dark, colors, roles"),
         ([("[colors]", "[colors")], r".+"),
         ([('name = "dark"', "name = 7")], r"name: expected a short text"),
     ],
@@ -111,9 +123,9 @@ READ = set(themes.ROLES) - {"border", "bar", "trough", "spark"}
 LOUD: tuple[Role, ...] = ("text", "calm", "warn", "hot", "focus")
 
 
-def rgb(color: Color | None) -> tuple[float, float, float]:
+def rgb(color: Color | None, terminal: TerminalTheme | None = None) -> tuple[float, float, float]:
     assert color is not None
-    triplet = color.get_truecolor()
+    triplet = color.get_truecolor(terminal)
     return triplet.red / 255, triplet.green / 255, triplet.blue / 255
 
 
@@ -121,11 +133,11 @@ def linear(channel: float) -> float:
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
 
 
-def contrast(style: Style) -> float:
+def contrast(style: Style, terminal: TerminalTheme | None = None) -> float:
     """By WCAG 2: 1 to 21."""
     light, dark = sorted(
         (
-            sum(w * linear(c) for w, c in zip((0.2126, 0.7152, 0.0722), rgb(color), strict=True))
+            sum(w * linear(c) for w, c in zip((0.2126, 0.7152, 0.0722), rgb(color, terminal), strict=True))
             for color in (style.color, style.bgcolor)
         ),
         reverse=True,
@@ -135,13 +147,36 @@ def contrast(style: Style) -> float:
 
 @pytest.mark.parametrize(
     ("name", "text", "area"),
-    [("dark", 4.5, 3), ("light", 4.5, 3), ("okabe-ito", 4.5, 3), ("high-contrast", 10, 8)],
+    [("dark", 4.5, 3), ("light", 4.5, 3), ("okabe-ito", 4.5, 3), ("high-contrast", 10, 8), ("mono", 10, 8)],
 )
 def test_text_and_areas_stand_out_from_their_ground(name: str, text: float, area: float) -> None:
     styles = themes.load_all([SHIPPED])[0][name].styles
     ratios = {role: contrast(style) for role, style in styles.items()}
     assert {role for role in READ if ratios[role] < text} == set()
     assert {role for role in ("bar", "spark") if ratios[role] < area} == set()
+
+
+def palette(colours: str) -> TerminalTheme:
+    """A terminal's sixteen colours, as hexadecimal words."""
+    rows = [(int(word[:2], 16), int(word[2:4], 16), int(word[4:], 16)) for word in colours.split()]
+    return TerminalTheme((0, 0, 0), (255, 255, 255), rows[:8], rows[8:])
+
+
+PALETTES = {
+    "console": "000000 aa0000 00aa00 aa5500 0000aa aa00aa 00aaaa aaaaaa 555555 ff5555 55ff55 ffff55 5555ff ff55ff 55ffff ffffff",
+    "xterm": "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff",
+    "windows": "0c0c0c c50f1f 13a10e c19c00 0037da 881798 3a96dd cccccc 767676 e74856 16c60c f9f1a5 3b78ff b4009e 61d6d6 f2f2f2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("colours", PALETTES)
+@pytest.mark.parametrize("name", ["dark", "light", "okabe-ito", "high-contrast", "mono"])
+def test_no_text_and_no_chart_vanishes_in_sixteen_colours(name: str, colours: str) -> None:
+    terminal = palette(PALETTES[colours])
+    styles = themes.for_sixteen(themes.load_all([SHIPPED])[0][name])
+    ratios = {role: contrast(style, terminal) for role, style in styles.items()}
+    assert {role: ratio for role, ratio in ratios.items() if role in READ and ratio < 3.95} == {}
+    assert {role: ratio for role, ratio in ratios.items() if role in ("bar", "spark") and ratio < 3} == {}
 
 
 CVD = {
@@ -206,14 +241,16 @@ def test_sixteen_colours_keep_their_meaning() -> None:
         for name, theme in found.items()
     }
     on_dark = {
-        "text": (7, 0), "muted": (8, 0), "calm": (10, 0), "warn": (11, 0), "hot": (9, 0), "badge": (15, 1),
+        "text": (7, 0), "muted": (7, 0), "calm": (10, 0), "warn": (11, 0), "hot": (9, 0), "badge": (15, 1),
         "flag": (0, 3), "focus": (14, 0), "bar": (6, 0),
     }  # fmt: skip
     on_light = {
-        "text": (0, 15), "muted": (8, 15), "calm": (2, 15), "warn": (5, 15), "hot": (1, 15), "badge": (15, 1),
-        "flag": (15, 5), "focus": (6, 15), "bar": (4, 15),
+        "text": (0, 15), "muted": (8, 15), "calm": (0, 15), "warn": (5, 15), "hot": (1, 15), "badge": (15, 1),
+        "flag": (15, 5), "focus": (4, 15), "bar": (4, 15),
     }  # fmt: skip
     assert looks["dark"] == looks["okabe-ito"] == looks["high-contrast"] == on_dark
     assert looks["light"] == on_light
-    assert themes.for_sixteen(found["mono"]) == found["mono"].styles
+    assert {(style.color, style.bgcolor) for style in themes.for_sixteen(found["mono"]).values()} == {
+        (Color.from_ansi(15), Color.from_ansi(0))
+    }
     assert themes.for_sixteen(found["high-contrast"])["hot"].underline

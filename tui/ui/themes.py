@@ -66,24 +66,30 @@ def load_all(places: Iterable[Path]) -> tuple[dict[str, ScreenTheme], list[str]]
 
 
 _SIXTEEN: Mapping[Role, tuple[int, int]] = {
-    "text": (7, 0), "muted": (8, 8), "label": (8, 8), "value": (15, 0), "title": (15, 0), "key": (15, 0),
-    "border": (8, 8), "focus": (14, 6), "bar": (6, 4), "trough": (8, 7), "spark": (4, 4),
-    "calm": (10, 2), "notice": (11, 5), "badge": (15, 15), "flag": (0, 15), "hot": (9, 1), "warn": (11, 5),
-    "stale": (8, 8),
+    "text": (7, 0), "muted": (7, 8), "label": (7, 8), "value": (15, 0), "title": (15, 0), "key": (15, 0),
+    "border": (8, 8), "focus": (14, 4), "bar": (6, 4), "trough": (8, 7), "spark": (12, 4),
+    "calm": (10, 0), "notice": (11, 5), "badge": (15, 15), "flag": (0, 15), "hot": (9, 1), "warn": (11, 5),
+    "stale": (7, 8),
 }  # fmt: skip
 """ANSI colours of each role, on a dark and on a light ground. The nearest ones to a theme's own would be
-grey for most: of the dark theme's eighteen, fourteen."""
+grey for most: of the dark theme's eighteen, fourteen. Text has 4:1 in the palettes of the Linux console,
+xterm and Windows: bright black on black has 2.8:1, blue on black 1.6:1, green on white 2.2:1."""
 _SIXTEEN_GROUNDS: Mapping[Role, tuple[int, int]] = {"badge": (1, 1), "flag": (3, 5)}
 
 
 def for_sixteen(theme: ScreenTheme) -> Mapping[Role, Style]:
-    """The styles of a theme for a terminal of sixteen colours; attributes stay, and what has no colour."""
+    """The styles of a theme for a terminal of sixteen colours; attributes stay.
+
+    A theme whose every role has the foreground's colour has one colour here too.
+    """
+    plain = RichColor.parse(theme.textual.foreground or "")
+    monochrome = all(style.color == plain for style in theme.styles.values())
     place = 0 if theme.textual.dark else 1
     ground = RichColor.from_ansi((0, 15)[place])
 
     def styled(role: Role, style: Style) -> Style:
-        if style.color is None:
-            return style
+        if monochrome:
+            return style + Style(color=RichColor.from_ansi(_SIXTEEN["value"][place]), bgcolor=ground)
         own = _SIXTEEN_GROUNDS.get(role)
         back = ground if own is None else RichColor.from_ansi(own[place])
         return style + Style(color=RichColor.from_ansi(_SIXTEEN[role][place]), bgcolor=back)
@@ -115,25 +121,26 @@ def parse(text: str, name: str) -> ScreenTheme:
     if not isinstance(dark, bool):
         raise ThemeError("dark: expected true or false")
     if unknown := set(document) - {"name", "dark", "colors", "roles"}:
-        raise ThemeError(f"{sorted(unknown)[0]}: unknown key")
+        raise ThemeError(f"{sorted(unknown)[0]}: unknown key; expected one of name, dark, colors, roles")
     colors = _table(document, "colors", COLORS)
     roles = _table(document, "roles", ROLES)
     for key, value in colors.items():
         _color(value, f"colors.{key}")
-    ground = _color(colors["background"], "colors.background")
-    styles: dict[Role, Style] = {role: _style(roles[role], f"roles.{role}", ground) for role in ROLES}
+    ground, fore = (_color(colors[key], f"colors.{key}") for key in ("background", "foreground"))
+    styles: dict[Role, Style] = {role: _style(roles[role], f"roles.{role}", fore, ground) for role in ROLES}
     return ScreenTheme(called, Theme(name=called, dark=dark, **colors), styles)
 
 
 def _table(document: Mapping[str, Any], key: str, names: tuple[str, ...]) -> dict[str, Any]:
     table = document.get(key)
     if not isinstance(table, dict):
-        raise ThemeError(f"{key}: expected a table")
+        raise ThemeError(f"{key}: expected a table, got {'nothing' if table is None else 'something else'}")
+    if unknown := set(table) - set(names):
+        raise ThemeError(f"{key}.{sorted(unknown)[0]}: unknown key; expected one of {', '.join(names)}")
     for name in names:
         if not isinstance(table.get(name), str):
-            raise ThemeError(f"{key}.{name}: expected a text")
-    if unknown := set(table) - set(names):
-        raise ThemeError(f"{key}.{sorted(unknown)[0]}: unknown key")
+            got = "something else" if name in table else "nothing"
+            raise ThemeError(f"{key}.{name}: expected a text, got {got}")
     return table
 
 
@@ -141,11 +148,15 @@ def _color(text: str, key: str) -> Color:
     try:
         return Color.parse(text)
     except ColorParseError:
-        raise ThemeError(f"{key}: {clean(text, 40)!r} is no colour") from None
+        wanted = "a colour such as '#5f87af' or 'red'"
+        raise ThemeError(f"{key}: expected {wanted}, got {clean(text, 40)!r}") from None
 
 
-def _style(text: str, key: str, ground: Color) -> Style:
-    """A style of ``[attribute ...] [colour] [on colour]``; without a ground of its own it has the theme's."""
+def _style(text: str, key: str, plain: Color, ground: Color) -> Style:
+    """A style of ``[attribute ...] [colour] [on colour]``; what it leaves out is the theme's.
+
+    A terminal's own colour would be as good as none on the theme's ground: black on black where it is light.
+    """
     words = text.split()
     rest = [word for word in words if word not in _ATTRIBUTES]
     if "on" in rest:
@@ -163,7 +174,7 @@ def _style(text: str, key: str, ground: Color) -> Style:
         return True if attribute in words else None
 
     return Style(
-        color=_color(fore[0], key).rich_color if fore else None,
+        color=(_color(fore[0], key) if fore else plain).rich_color,
         bgcolor=ground.rich_color,
         bold=has("bold"),
         dim=has("dim"),
