@@ -17,7 +17,7 @@ from tests.ui.test_keys import made, press, screen_text
 from tui.model.settings import Config, ScreenSettings
 from tui.ui import words
 from tui.ui.draw import as_text
-from tui.ui.keepsakes import chosen_theme, stamped, verdict_text
+from tui.ui.keepsakes import chosen_theme, for_clipboard, stamped, verdict_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +46,16 @@ async def test_y_copies_what_is_shown_and_says_where(home: Path) -> None:
     assert "because  kv 0.99 (limit 0.90)" in text
     assert "do       lower --max-num-seqs" in text
     assert "\x1b" not in text
+
+
+def test_a_clipboard_gets_whole_lines_and_no_more_than_terminals_take() -> None:
+    assert for_clipboard("a\nb\n") == "a\nb\n"
+    line = f"because  {'模' * 100}\n"
+    cut = for_clipboard(line * 400)
+    assert len(cut.encode()) <= 48_100
+    *lines, last = cut.splitlines(keepends=True)
+    assert set(lines) == {line}
+    assert last == "the rest is in verdict.txt\n"
 
 
 async def test_s_saves_a_picture_and_text(home: Path) -> None:

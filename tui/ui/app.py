@@ -28,7 +28,16 @@ from tui.sources.deadline import within
 from tui.ui import themes
 from tui.ui.drills import Drills
 from tui.ui.driver import CellDriver, driver_class
-from tui.ui.keepsakes import chosen_theme, keep, remember_theme, stamped, verdict_text, without_fonts
+from tui.ui.keepsakes import (
+    VERDICT_FILE,
+    chosen_theme,
+    for_clipboard,
+    keep,
+    remember_theme,
+    stamped,
+    verdict_text,
+    without_fonts,
+)
 from tui.ui.keys import KEYS
 from tui.ui.main_screen import MainScreen
 from tui.ui.pane_screen import PaneScreen
@@ -231,12 +240,13 @@ class MonitorApp(App[str]):
         """The verdicts as text, to the terminal's clipboard and, as not every terminal has one, to a file."""
         text, done = verdict_text(self.main.shown()), "written to"
         if os.environ.get("TERM") != "linux":  # the console would print what it does not know
-            self.copy_to_clipboard(text)
+            self.copy_to_clipboard(for_clipboard(text))
             done = "copied, and in"
-        keep(self._options.state, {"verdict.txt": text}, self._teller(done))
+        keep(self._options.state, {VERDICT_FILE: text}, self._teller(done))
 
     def action_save(self) -> None:
-        """The screen as a picture and as text."""
+        """The screen as a picture and as text, without the answer to another key."""
+        self.main.hush()
         view, state = self.main.shown(), self._options.state
         name = stamped(view)
         picture = without_fonts(self.export_screenshot(title=f"infertop {view.snapshot.hostname}"))

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from tui.ui.view import View
 
+VERDICT_FILE = "verdict.txt"
+"""In the state directory: what was copied last."""
+_CLIPBOARD_BYTES = 48_000
+"""xterm takes sequences of up to 100,000 bytes and hterm some 75,000; base64 makes four bytes of three."""
 _CHOICE = "screen.json"
 _FONT_FACES = re.compile(r"@font-face\s*\{[^}]*\}")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
@@ -33,6 +37,14 @@ def verdict_text(view: View) -> str:
     simulated = "  SIMULATED" if snapshot.simulated and not snapshot.simulated_engines else ""
     first = f"{snapshot.hostname or 'host'}  {clock}{simulated}"
     return "\n".join([first, *conclusions(snapshot, view.judgement)]) + "\n"
+
+
+def for_clipboard(text: str) -> str:
+    """Whole lines of a text, as many as every terminal takes; the last one says where the rest is."""
+    if len(text.encode()) <= _CLIPBOARD_BYTES:
+        return text
+    head = text.encode()[:_CLIPBOARD_BYTES].decode(errors="ignore").rpartition("\n")[0]
+    return f"{head}\nthe rest is in {VERDICT_FILE}\n"
 
 
 def without_fonts(svg: str) -> str:
