@@ -84,7 +84,8 @@ async def test_without_leave_or_engine_one_line_says_so(key: str, config: Config
     app = app_for(config=config)
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.press(key)
-        await until(lambda: said in shown(app).splitlines()[0], 5)
+        await until(lambda: said in shown(app).splitlines()[-1], 5)
+        assert "12:23:05" in shown(app).splitlines()[0]
         assert app.screen is app.main
 
 

@@ -80,11 +80,11 @@ async def test_g_switches_the_generate_probe() -> None:
         assert "generate: on" in await press(pilot, "5", "z")
         assert "generate probe off" in await press(pilot, "g")
         assert not feed_of(app).generate
-        app.main._unsay("generate probe on")  # its time has come, but another word stands there
+        app.main.hush("generate probe on")  # its time has come, but another word stands there
         assert "generate probe off" in screen_text(app)
-        app.main._unsay("generate probe off")
+        app.main.hush("generate probe off")
         await pilot.pause()
-        assert "generate probe" not in screen_text(app).splitlines()[0]
+        assert "generate probe" not in screen_text(app).splitlines()[-1]
 
 
 async def test_g_sends_nothing_where_nothing_may_be_sent() -> None:

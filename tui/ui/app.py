@@ -229,7 +229,7 @@ class MonitorApp(App[str]):
         if snapshot.discovery_done and not snapshot.engines and not snapshot.simulated:
             self.exit(DEMO)
         else:
-            self.main.notice("the demo is offered where no engine is found: infertop demo")
+            self.main.answer("the demo is offered where no engine is found: infertop demo")
 
     def action_next_theme(self) -> None:
         """The next theme by name."""

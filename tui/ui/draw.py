@@ -74,6 +74,8 @@ def draw(
     rest = _overflow(view, layout)
     if view.mode.full is None:
         view = replace(view, mode=replace(view.mode, skipped=min(scroll, rest)))
+    if view.mode.said and "footer" not in layout.boxes:
+        view = replace(view, mode=replace(view.mode, notice=view.mode.said))
     for name, box in layout.boxes.items():
         if layout.framed and name in _BODIES and view.mode.full is None:
             body = _BODIES[name](view, box.width - 4, box.height - 2)

@@ -20,6 +20,7 @@ class Key:
         help: what it does in words, for the help; empty where another entry's words say it.
         label: one word for the footer; empty: not there.
         title: how the palette calls it, where ``help`` does not do.
+        alone: how the palette writes the key, where ``shown`` stands for several.
         priority: taken before any widget sees it.
     """
 
@@ -30,6 +31,7 @@ class Key:
     label: str = ""
     title: str = ""
     priority: bool = False
+    alone: str = ""
 
 
 KEYS: Sequence[Key] = (
@@ -47,9 +49,10 @@ KEYS: Sequence[Key] = (
         "In there: the next engine, the one before (also Tab)",
         "",
         "Why: the next engine",
+        alone="n",
     ),
     Key("N", "next_scope(-1)", "N", "", "", "Why: the engine before"),
-    Key("slash", "filter", "/", "Filter rows of engines and GPUs (Esc: all)", "filter"),
+    Key("slash", "filter", "/", "Filter rows of engines, their probes, and GPUs (Esc: all)", "filter"),
     Key(
         "d",
         "app.drill('drain')",
@@ -74,17 +77,34 @@ KEYS: Sequence[Key] = (
         "Go to verdict, GPUs, engines, host, probes",
         "",
         "Go to the verdict",
+        alone="1",
     ),
     Key("2", "jump('gpus')", "2", "", "", "Go to the GPUs"),
     Key("3", "jump('engines')", "3", "", "", "Go to the engines"),
     Key("4", "jump('host')", "4", "", "", "Go to the host"),
     Key("5", "jump('probes')", "5", "", "", "Go to the probes"),
     Key("escape", "back", "Esc", "All rows again; back to all panes"),
-    Key("down,j", "scroll(1)", "Up Down", "Scroll the focused pane (also k j, the wheel)", "", "Scroll down"),
+    Key(
+        "down,j",
+        "scroll(1)",
+        "Up Down",
+        "Scroll the focused pane (also k j, the wheel)",
+        "",
+        "Scroll down",
+        alone="Down",
+    ),
     Key("up,k", "scroll(-1)", "Up", "", "", "Scroll up"),
-    Key("pagedown", "scroll_page(1)", "PgUp PgDn", "Scroll a page", "", "Page down"),
+    Key("pagedown", "scroll_page(1)", "PgUp PgDn", "Scroll a page", "", "Page down", alone="PgDn"),
     Key("pageup", "scroll_page(-1)", "PgUp", "", "", "Page up"),
-    Key("home", "scroll(-100000)", "Home End", "To the first or the last line", "", "To the first line"),
+    Key(
+        "home",
+        "scroll(-100000)",
+        "Home End",
+        "To the first or the last line",
+        "",
+        "To the first line",
+        alone="Home",
+    ),
     Key("end", "scroll(100000)", "End", "", "", "To the last line"),
     Key("shift+tab", "next_pane(-1)", "Shift+Tab", "", "", "The pane before", True),
     Key("x", "app.demo", "x", "A simulated host to practise on, where no engine is found"),

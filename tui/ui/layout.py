@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.ui import filtered
-from tui.ui.panes.gpus import table_lines
+from tui.ui.panes.gpus import table_lines, telling
 from tui.ui.panes.probes import wanted_lines
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Needs:
     disks: int
     table: int = 5
     """The fewest lines in which the GPUs make a table."""
+    telling: int = 0
+    """GPUs that have something to tell on a line of its own."""
 
     @classmethod
     def of(cls, view: View) -> Needs:
@@ -54,6 +56,7 @@ class Needs:
             probes=wanted_lines(view),
             disks=len(snapshot.host.reading.disks or ()) if snapshot.host.reading else 0,
             table=table_lines(view),
+            telling=telling(view),
         )
 
 
@@ -103,7 +106,7 @@ def _columns(width: int, height: int, needs: Needs) -> Layout:
     verdict = 7 + (height >= 36) + (height >= 50)
     room = height - 2 - verdict
     left = round(width * 0.48)
-    table = max(needs.gpus, needs.engines) + 3
+    table = max(needs.gpus + needs.telling, needs.engines) + 3
     charts = CHART_ROWS if needs.gpus or needs.engines else 0
     below = max(needs.probes + 3, HOST_ROWS + min(4, needs.disks))
     # every row of the tables comes before charts and probes; what is left over goes to the charts first
@@ -177,6 +180,7 @@ def _wishes(needs: Needs) -> list[tuple[PaneName, int, int]]:
         ("engines", needs.engines + 1, 3),
         ("host", 2, 2),
         ("probes", min(4, needs.engines), 2),
+        ("gpus", needs.gpus + 1 + needs.telling, needs.table),
     ]
 
 

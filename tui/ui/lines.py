@@ -39,6 +39,7 @@ Line = tuple[Span, ...]
 ELLIPSIS = "…"
 _OF_NUMBERS = "0123456789.,"
 _FIGURE = re.compile(r"[0-9.,]+")
+_PORT = re.compile(r":[0-9]{1,5}$")
 _BEFORE_NUMBERS = (" ", "(", "<", ">", "=", "/")
 _BREAKS = re.compile(r"(?<!\d) | (?!(?:%|°C|/s|W|s|ms|min|h|GiB|MiB|MHz|MB/s|tok/s)(?:\W|$))")
 """Spaces at which a line may end: not between a figure and its unit."""
@@ -86,6 +87,22 @@ def cut(text: str, size: int) -> str:
         if before.endswith(_BEFORE_NUMBERS) and digits and digits[0].count(".") < 2:
             kept = before
     return kept.rstrip() + ELLIPSIS
+
+
+def cut_name(text: str, size: int) -> str:
+    """An engine's name in at most ``size`` cells: its kind and host give way, and its port is whole."""
+    port = _PORT.search(text)
+    if len(text) <= size or port is None or len(port[0]) > size:
+        return cut(text, size)
+    return cut(text[: port.start()].rstrip(), size - len(port[0])) + port[0]
+
+
+def fit_name(line: Line, size: int) -> Line:
+    """A line that begins with an engine's name, in exactly ``size`` cells: what follows gives way first."""
+    first = line[0]
+    return fit(
+        (first._replace(text=cut_name(first.text, size)), *line[1:]) if len(first.text) > size else line, size
+    )
 
 
 def left(text: str, size: int) -> str:

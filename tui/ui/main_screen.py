@@ -37,6 +37,8 @@ INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds between readings that ``+`` and ``-`` step through."""
 SAID_S = 4.0
 """How long the answer to a key stands in the header."""
+WITHOUT_ROWS: tuple[PaneName | None, ...] = ("verdict", "host", "help")
+"""Panes that show nothing to be filtered when they fill the screen."""
 SLOW_LOOKS = 20
 """Looks between two frames on a slow link."""
 _ALL: tuple[PaneName, ...] = ("header", *PANES, "help", "footer")
@@ -138,14 +140,24 @@ class MainScreen(PaneScreen):
             super().renew()
 
     def notice(self, text: str) -> None:
-        """Say something about the program itself in the header."""
+        """Say something about the program itself in the header, where it stays."""
         self._mode = replace(self._mode, notice=text)
         self.paint()
 
     def answer(self, said: str) -> None:
-        """A word on a key that was pressed does not stay; what was said since does."""
-        self.notice(said)
-        self.set_timer(SAID_S, lambda: self._unsay(said))
+        """A word on a key that was pressed stands in the footer, and does not stay."""
+        self._say(said)
+        self.set_timer(SAID_S, lambda: self.hush(said))
+
+    def hush(self, said: str = "") -> None:
+        """Take back the answer to a key, whichever it is or that one; what was said since stays."""
+        if self._mode.said and said in ("", self._mode.said):
+            self._say("")
+
+    def _say(self, said: str) -> None:
+        self._mode = replace(self._mode, said=said)
+        if self.app.screen is self:
+            self.paint()
 
     def tell_drill(self, text: str) -> None:
         """A test that runs, or has ended and was not looked at, in the header; empty: there is none."""
@@ -153,10 +165,6 @@ class MainScreen(PaneScreen):
             self._mode = replace(self._mode, drill=text)
             if self.app.screen is self:
                 self.paint()
-
-    def _unsay(self, said: str) -> None:
-        if self._mode.notice == said:
-            self.notice("")
 
     def _turn(self, *, full: PaneName | None, focused: PaneName | None) -> None:
         """Another pane in focus or in full."""
@@ -209,12 +217,25 @@ class MainScreen(PaneScreen):
     def action_next_scope(self, step: int) -> None:
         """Explain the verdict of the next engine or of the host, or of the one before."""
         shown, known = looked_at(self.shown()), scopes(self._view)
-        if shown is None or shown.scope not in known or self._mode.full != "verdict":
+        if self._mode.full != "verdict":
+            self.answer("n and N go from engine to engine in v, why this verdict")
+            return
+        if shown is None or shown.scope not in known or len(known) < 2:
+            self.answer("there is no other verdict")
             return
         scope = known[(known.index(shown.scope) + step) % len(known)]
         self._scroll = 0
         self._mode = replace(self._mode, scope=scope)
         self.paint()
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll what fills the screen, or the rows of the focused pane; say so where that is nothing."""
+        if self._furthest:
+            self.roll(lines)
+        elif self._mode.full is None and self._mode.focused is None:
+            self.answer("nothing to scroll: go to a pane with Tab or 1 .. 5")
+        else:
+            self.answer("nothing to scroll: all of it is shown")
 
     def action_mark(self) -> None:
         """Mark the moment of the picture that is shown."""
@@ -240,15 +261,18 @@ class MainScreen(PaneScreen):
             self._feed.interval_s = longer[0]
         elif direction < 0 and shorter:
             self._feed.interval_s = shorter[-1]
+        else:
+            self.answer(f"{now:g} s between readings is the {'longest' if direction > 0 else 'shortest'}")
+            return
         # said at once: the picture that has been read with it comes an interval later
         snapshot = replace(self._view.snapshot, interval_s=self._feed.interval_s)
         self._view = replace(self._view, snapshot=snapshot)
-        self.paint()
+        self.answer(f"{self._feed.interval_s:g} s between readings")
 
     def action_generate(self) -> None:
         """The generate probe on or off."""
         if self._view.snapshot.read_only:
-            self.notice("no generate probe: --read-only sends an engine no request")
+            self.answer("no generate probe: --read-only sends an engine no request")
             return
         self._feed.generate = not self._feed.generate
         # said at once, as an interval is
@@ -259,7 +283,10 @@ class MainScreen(PaneScreen):
     # ------------------------------------------------------------------ filter
 
     def action_filter(self) -> None:
-        """Begin to type what rows must hold."""
+        """Begin to type what rows must hold, where there are rows."""
+        if self._mode.full in WITHOUT_ROWS:
+            self.answer("nothing to filter here: / filters engines, their probes, and GPUs")
+            return
         self._mode = replace(self._mode, typing=True)
         self.paint()
 

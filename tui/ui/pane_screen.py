@@ -147,6 +147,10 @@ class PaneScreen(Screen[None]):
 
     def action_scroll(self, lines: int) -> None:
         """Scroll what fills the screen."""
+        self.roll(lines)
+
+    def roll(self, lines: int) -> None:
+        """Scroll as far as there is anything."""
         self._scroll = max(0, min(self._furthest, self._scroll + lines))
         self.paint()
 
@@ -156,4 +160,4 @@ class PaneScreen(Screen[None]):
 
     def on_pane_wheeled(self, message: Pane.Wheeled) -> None:
         """Scroll what fills the screen."""
-        self.action_scroll(message.lines)
+        self.roll(message.lines)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tui.ui.lines import Line, Span, cut, fit, left, right, width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 R = TypeVar("R")
 
@@ -24,6 +24,7 @@ class Column(Generic[R]):
         rank: columns with the highest rank are dropped first where the width does not hold all.
         grow: the most cells it may take of what is left over; 0 keeps ``size``.
         to_left: text; numbers stand right.
+        shorten: makes of a cell what fits, where it does not.
     """
 
     head: str
@@ -32,9 +33,20 @@ class Column(Generic[R]):
     rank: int = 0
     grow: int = 0
     to_left: bool = False
+    shorten: Callable[[Line, int], Line] = fit
 
 
+NAME = 22
+"""Cells that a name may take from the columns beside it, e.g. of ``trtllm 10.0.12.34:8000``."""
 GAP = " "
+
+
+def for_names(columns: Sequence[Column[R]], names: Iterable[str], size: int) -> Sequence[Column[R]]:
+    """The columns, the first as wide as its names need, as far as those that are never dropped allow."""
+    first, *others = columns
+    room = size - sum(column.size + 1 for column in others if not column.rank)
+    longest = max(map(len, names), default=0)
+    return [replace(first, size=max(first.size, min(longest, first.grow, NAME, room))), *others]
 
 
 def choose(columns: Sequence[Column[R]], size: int) -> list[tuple[Column[R], int]]:
@@ -69,7 +81,7 @@ def row(chosen: Sequence[tuple[Column[R], int]], item: R) -> Line:
         else:
             pieces, used = cell, width(cell)
         if used > size:
-            pieces, used = fit(pieces, size), size
+            pieces, used = column.shorten(pieces, size), size
         padding = size - used
         if not column.to_left:
             blanks += padding

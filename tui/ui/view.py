@@ -29,6 +29,9 @@ QUIET = CALM
 TRANSIENT = frozenset(("loading", "draining", "unknown"))
 """Verdicts that call for attention, not for alarm."""
 
+_BESIDE = frozenset((("power_thermal", "sm_pct"),))
+"""Figures that a verdict names although they are no trouble: a card is held down while it is busy."""
+
 _WORST_FIRST = [
     *(name for name in get_args(VerdictName) if name not in (*CALM, "unknown")),
     "unknown",
@@ -46,7 +49,9 @@ class Mode:
     focused: PaneName | None = None
     paused: bool = False
     notice: str = ""
-    """One line for the header: what went wrong in the screen itself."""
+    """One line for the header: what went wrong in the screen itself. It stays."""
+    said: str = ""
+    """The answer to a key: in place of the footer, for a few seconds."""
     plots: bool = False
     """The plotting library is loaded."""
     scope: str | None = None
@@ -142,6 +147,7 @@ def is_hot(view: View, scope: str | None, signals: Sequence[str], value: float |
         for verdict in view.judgement.verdicts
         if verdict.verdict not in QUIET and scope in (None, verdict.scope)
         for evidence in verdict.evidence
+        if (verdict.verdict, evidence.signal) not in _BESIDE
     )
 
 

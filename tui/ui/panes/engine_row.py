@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from tui.model.status import SourceState
 from tui.model.units import DASH, bounded, count, ratio_as_percent, seconds
-from tui.ui.lines import Line, Span
-from tui.ui.table import Column
+from tui.ui.lines import Line, Span, fit_name
+from tui.ui.table import Column, choose, for_names
 from tui.ui.view import TRANSIENT, figure, is_hot
 from tui.ui.words import age, engine_name, model_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tui.model.readings import EngineReading
     from tui.model.snapshot import EngineView
@@ -118,7 +118,7 @@ _ERRORS = _cell("err%", 4, ratio_as_percent, "error_ratio", rank=7)
 _PREEMPT = _cell("pre/s", 5, count, "preemptions_per_s", rank=5)
 
 COLUMNS: tuple[Column[Row], ...] = (
-    Column("engine", 10, _name_and_model, grow=40, to_left=True),
+    Column("engine", 10, _name_and_model, grow=40, to_left=True, shorten=fit_name),
     _STATE,
     _RUN,
     _WAIT,
@@ -132,7 +132,7 @@ COLUMNS: tuple[Column[Row], ...] = (
 )
 
 FULL: tuple[Column[Row], ...] = (
-    Column("engine", 14, _name_and_model, grow=44, to_left=True),
+    Column("engine", 14, _name_and_model, grow=44, to_left=True, shorten=fit_name),
     _STATE,
     _RUN,
     _WAIT,
@@ -152,14 +152,20 @@ FULL: tuple[Column[Row], ...] = (
     _ERRORS,
 )
 
-LEGIBLE = len("vllm :8000 ") + 8
-"""Cells of a column in which something of a model's name can be read."""
+LEGIBLE = 8
+"""Cells in which something of a model's name can be read."""
 
 
-def legible(chosen: list[tuple[Column[Row], int]]) -> list[tuple[Column[Row], int]]:
-    """The same columns, the first without the model's name where two letters of it would be left."""
-    (first, size), *others = chosen
-    return chosen if size >= LEGIBLE else [(replace(first, cell=_name), size), *others]
+def chosen_for(
+    columns: Sequence[Column[Row]], rows: Sequence[Row], size: int
+) -> list[tuple[Column[Row], int]]:
+    """The columns that fit ``size`` cells, the first wide enough for the engines' names."""
+    names = [engine_name(item.engine) for item in rows]
+    chosen = choose(for_names(columns, names, size), size)
+    (first, room), *others = chosen
+    if room > max(map(len, names), default=0) + LEGIBLE:
+        return chosen
+    return [(replace(first, cell=_name), room), *others]
 
 
 def _named(label: str, size: int, form: Form, field: str, unit: str = "", *, rank: int) -> Column[Row]:
@@ -174,7 +180,7 @@ def _named(label: str, size: int, form: Form, field: str, unit: str = "", *, ran
 
 
 INLINE: tuple[Column[Row], ...] = (
-    Column("engine", 10, _name, grow=16, to_left=True),
+    Column("engine", 10, _name, grow=16, to_left=True, shorten=fit_name),
     _named("run", 3, count, "running", rank=0),
     _named("wait", 4, count, "waiting", rank=0),
     _named("kv", 3, ratio_as_percent, "kv_usage", "%", rank=0),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.model.places import Place
 from tui.model.units import gib, number, seconds
-from tui.ui.lines import Line, Span, cut, narrow
+from tui.ui.lines import Line, Span, folded, narrow
 from tui.ui.panes.own_sheet import own_facts
 from tui.verdict.death import exit_text
 
@@ -30,6 +30,7 @@ def about(engine: EngineView, size: int) -> list[Line]:
     given = [f"{name} {narrow(engine.args[name])}" for name in _TOLD if name in engine.args]
     assumed = [f"{name} {value}" for name, value in engine.defaults.items() if name in _TOLD]
     access = ["found on this host, so no token is sent to it"] if engine.discovered else []
+    access += [f"through the proxy {engine.proxy}; probes go past it"] if engine.proxy else []
     access += ["its certificate is not checked (verify = false)"] if engine.unverified else []
     facts = (
         ("started with", given),
@@ -43,7 +44,7 @@ def about(engine: EngineView, size: int) -> list[Line]:
         ("of GPU", _shares(engine)),
         *own_facts(engine.own.reading if engine.own.status.ok else None),
     )
-    return [labelled(label, texts, size) for label, texts in facts if texts]
+    return [line for label, texts in facts if texts for line in labelled(label, texts, size)]
 
 
 def _place(engine: EngineView) -> list[str]:
@@ -126,6 +127,8 @@ def _container(engine: EngineView, container_id: str) -> list[str]:
     return found
 
 
-def labelled(label: str, texts: list[str], size: int) -> Line:
-    """A name and what is said of it, cut to the width."""
-    return (Span(f"{label} ", "label"), Span(cut("  ".join(texts), size - len(label) - 1), "muted"))
+def labelled(label: str, texts: list[str], size: int) -> list[Line]:
+    """A name and all that is said of it: the pane scrolls."""
+    first, *others = folded("  ".join(texts), size - len(label) - 1)
+    blank = Span(" " * (len(label) + 1))
+    return [(Span(f"{label} ", "label"), Span(first, "muted")), *((blank, Span(t, "muted")) for t in others)]

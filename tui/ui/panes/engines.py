@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from tui.model.status import SourceState
 from tui.model.units import DASH, count, ratio_as_percent, seconds
 from tui.ui import filtered
-from tui.ui.lines import Line, Role, Span, fit, flow, folded, narrow, width
+from tui.ui.lines import Line, Role, Span, cut_name, fit, flow, narrow, width
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.engine_plots import plots
-from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row, legible
-from tui.ui.panes.engine_sheet import about
-from tui.ui.table import Column, choose, head, noted, row, window
+from tui.ui.panes.engine_row import COLUMNS, FULL, INLINE, Row, chosen_for
+from tui.ui.panes.engine_sheet import about, labelled
+from tui.ui.table import Column, head, noted, row, window
 from tui.ui.view import TRANSIENT, is_hot
 from tui.ui.words import engine_name, engine_reason, model_name
 
@@ -41,7 +41,7 @@ def body(view: View, size: int, height: int) -> list[Line]:
     if not rows:
         return _nothing(view, size)
     full = view.mode.full == "engines"
-    chosen = legible(choose(FULL if full else COLUMNS, size))
+    chosen = chosen_for(FULL if full else COLUMNS, rows, size)
     lines = [head(chosen), *_table(chosen, rows, size, len(rows) if full else height - 1, _skipped(view))]
     if full:
         for item in rows:
@@ -72,10 +72,10 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     if not rows:
         lines = _nothing(view, room)
     elif height >= min(len(rows) + 1, 4):
-        chosen = legible(choose(COLUMNS, room))
+        chosen = chosen_for(COLUMNS, rows, room)
         lines = [head(chosen), *_table(chosen, rows, room, height - 1, _skipped(view))]
     else:
-        chosen = choose(INLINE, room)
+        chosen = chosen_for(INLINE, rows, room)
         lines = _table(chosen, rows, room, height, _skipped(view))
     return [(mark, *line) for line in lines[:height]]
 
@@ -155,10 +155,11 @@ def _charts(item: Row) -> list[Chart]:
 
 def _details(item: Row, size: int) -> list[Line]:
     """What a zoomed engine tells beside its figures."""
-    name = (Span(f"{engine_name(item.engine)}  {model_name(item.engine)}", "text"),)
+    name: list[Line] = [(Span(cut_name(engine_name(item.engine), size)),)]
+    name += [(Span(text),) for text in (model_name(item.engine),) if text]
     reading = item.reading
     if reading is None:
-        return [fit(name, size), *about(item.engine, size)]
+        return [*flow(name, size, len(name)), *about(item.engine, size)]
     heartbeat = seconds(reading.since_last_step_s)
     facts = {
         "version": narrow(reading.version or ""),
@@ -169,18 +170,18 @@ def _details(item: Row, size: int) -> list[Line]:
         "pid": str(item.engine.processes[0].pid) if item.engine.processes else "",
     }
     told = [(Span(f"{k} ", "label"), Span(v)) for k, v in facts.items() if v and v != DASH]
-    lines = flow([name, *told], size, len(told) + 1)
+    lines = flow([*name, *told], size, len(told) + 2)
     if reading.waiting_by_reason:
         reasons = sorted(reading.waiting_by_reason.items())
-        lines += _labelled("waiting for", [f"{narrow(why)} {count(n)}" for why, n in reasons], size)
+        lines += labelled("waiting for", [f"{narrow(why)} {count(n)}" for why, n in reasons], size)
     if len(reading.ranks) > 1:
-        lines += _labelled("ranks", [_rank(rank) for rank in reading.ranks], size)
+        lines += labelled("ranks", [_rank(rank) for rank in reading.ranks], size)
     for label, texts in _facts(reading):
-        lines += _labelled(label, texts, size) if texts else []
+        lines += labelled(label, texts, size) if texts else []
     lines += about(item.engine, size)
     for (why, enable), fields in _by_reason((*reading.missing, *item.engine.untold)).items():
         bring = f" ({narrow(enable)})" if enable else ""
-        lines += _labelled("not known", [f"{', '.join(fields)}: {narrow(why)}{bring}"], size)
+        lines += labelled("not known", [f"{', '.join(fields)}: {narrow(why)}{bring}"], size)
     return lines
 
 
@@ -219,10 +220,3 @@ def _by_reason(missing: tuple[Missing, ...]) -> dict[tuple[str, str], list[str]]
 def _rank(rank: RankReading) -> str:
     kv = ratio_as_percent(rank.kv_usage)
     return f"{narrow(rank.rank)}: run {count(rank.running)} wait {count(rank.waiting)} kv {kv}%"
-
-
-def _labelled(label: str, texts: list[str], size: int) -> list[Line]:
-    """All of it: the pane scrolls."""
-    first, *others = folded("  ".join(texts), size - len(label) - 1)
-    blank = Span(" " * (len(label) + 1))
-    return [(Span(f"{label} ", "label"), Span(first, "muted")), *((blank, Span(t, "muted")) for t in others)]

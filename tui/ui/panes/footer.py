@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def lines(view: View, size: int, height: int) -> list[Line]:
-    """As many keys as fit, the most needed first; the filter before them."""
+    """As many keys as fit, the most needed first, the filter before them; or the answer to the last key."""
+    if view.mode.said and not view.mode.typing:
+        return [fit((Span(" "), Span(narrow(view.mode.said, 200), "warn")), size)][:height]
     spans: list[Span] = [Span(" "), *_filter(view)]
     for shown, label, action in _keys(view):
         item = (Span(shown, "key", action), Span(f" {label}", "muted", action), Span("  "))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tui.model.readings import GpuReading
     from tui.ui.view import View
 
+_PARTS = {"hw_slowdown": frozenset(("hw_thermal_slowdown", "hw_power_brake"))}
+"""Reasons that NVML gives beside each of those that say more (``nvmlClocksEventReasonHwSlowdown``)."""
 SPARK_S = 5.0
 """Seconds a dot of the small charts stands for, at least."""
 
@@ -93,20 +95,27 @@ def _throttle(item: Row) -> Span:
     reasons = item.gpu.throttle
     if reasons is None:
         return Span(DASH, "muted")
-    if item.stale:
-        return Span(_throttle_words(reasons), "stale")
-    hot = any(
-        evidence.signal == "throttle"
-        for verdict in item.view.judgement.verdicts
-        if verdict.verdict == "power_thermal"
-        for evidence in verdict.evidence
-    )
     words = _throttle_words(reasons)
-    return Span(words, "hot" if hot and words else "text")
+    if item.stale:
+        return Span(words, "stale")
+    return Span(words, "hot" if words and _held_down(item.view, reasons) else "text")
 
 
 def _throttle_words(reasons: Sequence[str]) -> str:
-    return " ".join(dict.fromkeys(THROTTLES[name] for name in reasons if name in THROTTLES))
+    told = [name for name in reasons if name not in _PARTS or not _PARTS[name].intersection(reasons)]
+    return " ".join(dict.fromkeys(THROTTLES[name] for name in told if name in THROTTLES))
+
+
+def _held_down(view: View, reasons: Sequence[str]) -> bool:
+    """Whether what limits a card is what a verdict is about: another may be at its power cap, and well."""
+    named = " ".join(
+        str(evidence.value)
+        for verdict in view.judgement.verdicts
+        if verdict.verdict == "power_thermal"
+        for evidence in verdict.evidence
+        if evidence.signal == "throttle"
+    )
+    return any(reason in named for reason in reasons)
 
 
 def _limits(item: Row) -> Line:
@@ -127,7 +136,7 @@ def _index(item: Row) -> Span:
 
 def _name(item: Row, name: str) -> Span:
     """A card's name, or a MIG instance's below it."""
-    return Span(name) if item.is_card else Span(f"└ {narrow(item.gpu.mig_name or 'MIG', 20)}")
+    return Span(name) if item.is_card else Span(f"└{narrow(item.gpu.mig_name or 'MIG', 20)}")
 
 
 def pcie(gpu: GpuReading) -> str:

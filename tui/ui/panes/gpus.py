@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tui.model.status import SourceState
 from tui.model.units import DASH, number, percent, seconds
 from tui.ui import filtered
-from tui.ui.lines import Line, Span, beside, cut, fit, narrow, width, wrap
+from tui.ui.lines import Line, Role, Span, beside, cut, fit, narrow, width, wrap
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio
 from tui.ui.panes.gpu_sheet import sheet, spelled
@@ -146,18 +146,41 @@ def _table(
     first, and without room it takes the place of their figures.
     """
     if len(rows) <= room:
-        telling = [item for item in rows if _detail(item)]
-        telling.sort(key=lambda item: item.works)
-        explained = {id(item) for item in telling[: room - len(rows)]}
+        explained = _explained(chosen, rows, size, room - len(rows))
         lines = []
         for item in rows:
-            lines.append(_line(chosen, item, size, explained=id(item) in explained))
-            if id(item) in explained:
-                detail = cut(_state(chosen, item, size)[1] + _detail(item), size - _DETAIL_AT)
-                lines.append((Span(" " * _DETAIL_AT), Span(detail, "warn" if item.works else "hot")))
+            below = explained.get(item.scope, [])
+            lines.append(_line(chosen, item, size, explained=bool(below)))
+            role: Role = "warn" if item.works else "hot"
+            lines += [(Span(" " * _DETAIL_AT), Span(text, role)) for text in below]
         return lines
     shown, rest = window(sorted(rows, key=_trouble), room, skipped)
     return [*(_line(chosen, item, size) for item in shown), (Span(rest, "muted", "fill('gpus')"),)]
+
+
+def _explained(
+    chosen: Sequence[tuple[Column[Row], int]], rows: list[Row], size: int, room: int
+) -> dict[str, list[str]]:
+    """What is wrong with devices, by scope, on so many lines; none has a second one before all have one."""
+    telling = sorted((item for item in rows if _wordings(item)), key=lambda item: item.works)[: max(0, room)]
+    found: dict[str, list[str]] = {}
+    for index, item in enumerate(telling):
+        first = _state(chosen, item, size)[1]
+        most = room - (len(telling) - index - 1)
+        found[item.scope] = _told([first + text for text in _wordings(item)], size - _DETAIL_AT, most)
+        room -= len(found[item.scope])
+    return found
+
+
+def _told(wordings: Sequence[str], size: int, rows: int = 1) -> list[str]:
+    """The first wording that is whole on so many lines; the shortest, cut with a mark, where none is."""
+    fitting = (lines for text in wordings if len(lines := wrap(text, size)) <= rows)
+    return next(fitting, None) or wrap(min(wordings, key=len), size, rows)
+
+
+def telling(view: View) -> int:
+    """How many devices have something to tell on a line below their own."""
+    return sum(bool(_wordings(item)) for item in _rows(view))
 
 
 def _trouble(item: Row) -> tuple[bool, bool, bool, float, int]:
@@ -175,7 +198,13 @@ def _line(
     heads = _heads(chosen)
     if explained and item.gpu.stale_s is not None and heads < len(chosen):
         return noted(chosen, item, heads, Span(_state(chosen, item, size)[0], "hot"), size)
-    return noted(chosen, item, 2, Span(f"{_aged(item)}: {_detail(item)}", "hot"), size)
+    wordings = _wordings(item)
+    by_age, by_state = ([f"{word}: {text}" for text in wordings] for word in (_aged(item), item.gpu.state))
+    told = [*by_age, *by_state, *wordings]
+    # the card's name gives way to the end of the shortest
+    rooms = [(heads, size - sum(cells + 1 for _, cells in chosen[:heads])) for heads in (2, 1)]
+    heads, room = next((pair for pair in rooms if any(len(text) <= pair[1] for text in told)), rooms[0])
+    return noted(chosen, item, heads, Span(_told(told, room)[0], "hot"), size)
 
 
 def _heads(chosen: Sequence[tuple[Column[Row], int]]) -> int:
@@ -197,18 +226,27 @@ def _aged(item: Row) -> str:
     return gpu.state if gpu.stale_s is None else f"{gpu.state}, {seconds(gpu.stale_s)} old"
 
 
-def _detail(item: Row) -> str:
-    """What is wrong with a device, or what it has come back from; empty where it is well."""
+def _wordings(item: Row) -> list[str]:
+    """What is wrong with a device, or what it has come back from, fullest first; none where it is well."""
     gpu = item.gpu
     if item.works:
         back = ""
         if gpu.recovered_s is not None and gpu.recovered_s < NEWS_S:
             back = f"answers again since {elapsed(gpu.recovered_s)}"
-        return "; ".join(text for text in (narrow(gpu.detail), back) if text)
+        return _shortened("; ".join(text for text in (narrow(gpu.detail), back) if text))
     why = gpu_reason(gpu.reason, gpu.detail)
-    if gpu.xid is not None and f"Xid {gpu.xid}" not in why:
-        why += f"; Xid {gpu.xid}" + (f": {narrow(gpu.xid_text)}" if gpu.xid_text else "")
-    return why
+    if gpu.xid is None:
+        return _shortened(why)
+    xid = f"Xid {gpu.xid}" + (f": {narrow(gpu.xid_text)}" if gpu.xid_text else "")
+    if f"Xid {gpu.xid}" not in why:
+        why += f"; {xid}"
+    return [*dict.fromkeys((why, xid)), *([f"Xid {gpu.xid}: {gpu_reason(gpu.reason)}"] if gpu.reason else [])]
+
+
+def _shortened(text: str) -> list[str]:
+    """A sentence, and its first part with a mark that it goes on."""
+    first, _, more = text.partition("; ")
+    return [part for part in (text, f"{first}; …" if more else "") if part]
 
 
 def _charts(view: View, rows: list[Row]) -> list[Chart]:
@@ -271,9 +309,11 @@ def _summary(rows: list[Row], size: int, height: int, old: str) -> list[Line]:
     if ill:
         states = Counter(r.gpu.state for r in ill)
         names = {s: spelled(r.gpu.index for r in ill if r.gpu.state == s) for s in states}
-        said = " ".join(f"GPU {names[state]} {state}" for state in states)
+        said = ", ".join(f"GPU {names[state]} {state}" for state in states)
         first = _whole((label, Span(said, "hot")), spread, size)
-        why = cut(_detail(ill[0]), size - len(label.text))
+        which = f"GPU {ill[0].gpu.index}: " if len(ill) > 1 else ""
+        wordings = _wordings(ill[0])
+        (why,) = _told([*(which + text for text in wordings), *wordings], size - len(label.text))
         return [first, (Span(" " * len(label.text)), Span(why, "hot"))][:height]
     if old:
         when, _, reason = old.partition(": ")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tui.model.units import DASH, number
 from tui.model.urls import short_name
-from tui.ui.lines import Line, Span, beside, narrow, width
+from tui.ui.lines import Line, Span, beside, cut, fit, narrow, width
 from tui.ui.panes.probe_notes import blind, hung
 from tui.ui.words import PROBE_KINDS, gpu_kind, scope_name
 
@@ -16,22 +17,34 @@ if TYPE_CHECKING:
     from tui.ui.view import View
 
 
+LEAST_NOTE = 12
+"""Cells of a notice that still say something."""
+
+
 def lines(view: View, size: int, height: int) -> list[Line]:
-    """The header, in one line."""
-    flags = _flags(view)
-    for facts in (_facts(view, 3), _facts(view, 2), _facts(view, 1), _facts(view, 0)):
+    """The header, in one line; whatever else there is to say, host and clock stay."""
+    notes, modes = _notes(view), _modes(view)
+    flags = (*notes, *modes)
+    for facts in map(partial(_facts, view), (3, 2, 1, 0)):
         for status in (_status(view), ()):
             end = (*flags, *status, *((Span(" "),) if flags or status else ()))
             if width(facts) + width(end) + 2 <= size:
                 return [beside(facts, end, size)][:height]
-    return [beside(_facts(view, 0), flags, size)][:height]
+    room = size - width(modes) - 2
+    facts = _facts(view, 0)
+    if width(facts) > room - (LEAST_NOTE if notes else 0):
+        facts = _facts(view, -1, max(4, room - len(" ") - len("  00:00:00")))
+    left = room - width(facts)
+    cut_notes = fit(notes, min(left, width(notes))) if left >= LEAST_NOTE else ()
+    return [beside(facts, (*cut_notes, *modes), size)][:height]
 
 
-def _facts(view: View, detail: int) -> Line:
+def _facts(view: View, detail: int, host: int = 24) -> Line:
     snapshot = view.snapshot
     gap = Span("  ")
     clock = time.strftime("%H:%M:%S", time.localtime(snapshot.wall))
-    spans = [Span(" infertop", "title"), gap, Span(narrow(snapshot.hostname, 24) or "host", "value")]
+    name = Span(cut(narrow(snapshot.hostname, 24), host) or "host", "value")
+    spans = [Span(" infertop", "title"), gap, name] if detail >= 0 else [Span(" "), name]
     if detail >= 1:
         spans += [gap, Span(gpus(view), "muted")]
     if detail >= 2:
@@ -60,7 +73,8 @@ def gpus(view: View) -> str:
     return " ".join([*words, *(f"{n} {state}" for state, n in sorted(ill.items()))])
 
 
-def _flags(view: View) -> Line:
+def _notes(view: View) -> Line:
+    """What is to be known of the program and of how it reads; it gives way where there is no room."""
     spans: list[Span] = []
     if view.mode.notice:
         spans += [Span(narrow(view.mode.notice, 100), "warn"), Span("  ")]
@@ -72,6 +86,12 @@ def _flags(view: View) -> Line:
         spans += [Span(f"! certificate not checked {name}{more}", "warn"), Span("  ")]
     if view.mode.slow:
         spans += [Span("slow link", "warn"), Span("  ")]
+    return tuple(spans)
+
+
+def _modes(view: View) -> Line:
+    """What the picture is not: the present one, or that of real engines."""
+    spans: list[Span] = []
     for shown, word in (
         (view.snapshot.simulated, f" SIMULATED{_simulated(view)} "),
         (view.mode.paused, " PAUSED "),

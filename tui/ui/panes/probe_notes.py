@@ -60,7 +60,7 @@ def warnings(view: View, engine: EngineView, *, full: bool) -> list[str]:
     return found
 
 
-def facts(engine: EngineView) -> str:
+def facts(engine: EngineView) -> list[str]:
     """Whose settings they are, what we cost, and what the platform did."""
     parts = []
     if engine.probe_origin:
@@ -77,7 +77,7 @@ def facts(engine: EngineView) -> str:
     ):
         if restarts is not None:
             parts.append(f"{name} restarted {restarts}x")
-    return "   ".join(parts)
+    return parts
 
 
 def settings(kind: str, spec: ProbeSpec) -> str:

@@ -6,11 +6,12 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tui.model.status import SourceState
 from tui.model.units import DASH, seconds
-from tui.ui.lines import Line, Span, flow, narrow, wrap
+from tui.ui import filtered
+from tui.ui.lines import Line, Span, cut, fit_name, flow, narrow, wrap
 from tui.ui.panes import probe_notes
-from tui.ui.table import Column, choose, head, noted, row
-from tui.ui.view import urgent_first
+from tui.ui.table import Column, choose, for_names, head, noted, row
 from tui.ui.words import PROBE_KINDS, READING, engine_name
 
 if TYPE_CHECKING:
@@ -35,30 +36,37 @@ class Row:
 
 
 def title(view: View) -> Line:
-    """The title."""
-    return (Span("5 ", "muted"), Span("PROBES", "title"))
+    """The title, with how many engines are filtered out."""
+    note = filtered.note(view, len(filtered.engines(view)), len(view.snapshot.engines))
+    return (Span("5 ", "muted"), Span("PROBES", "title"), *note)
 
 
 def body(view: View, size: int, height: int) -> list[Line]:
     """A line a probe, then what follows from them; the failing ones first where they do not all fit."""
     rows = _rows(view)
+    unprobed = _muted("; ".join(_unprobed(view)), size) if _unprobed(view) else []
     if not rows:
-        return [(Span(_nothing(view), "muted"),)]
+        return unprobed or _muted(_nothing(view), size)
     full = view.mode.full == "probes"
-    chosen = choose(_ZOOMED if full else _COLUMNS, size)
+    names = {engine_name(item.engine) for item in rows}
+    chosen = choose(for_names(_ZOOMED if full else _COLUMNS, names, size), size)
     room = len(rows) if full else height - 1
     lines = [head(chosen), *_fitting(rows, room, chosen, size)]
     if full:
-        return [*lines, *_details(view, size)]
+        return [*lines, *unprobed, *_details(view, size)]
     spare = height - len(lines)
     warnings = [
         (Span(part, "warn"),)
-        for engine in urgent_first(view)
+        for engine in filtered.engines(view)
         for text in probe_notes.warnings(view, engine, full=False)
         for part in wrap(f"! {text}", size)
     ]
-    quiet = [(Span(text, "muted"),) for engine in urgent_first(view) if (text := _named_facts(view, engine))]
-    return [*lines, *[*warnings, *quiet][:spare]]
+    quiet = [line for engine in filtered.engines(view) for line in _facts(view, engine, size)]
+    return [*lines, *[*warnings, *unprobed, *quiet][:spare]]
+
+
+def _muted(text: str, size: int) -> list[Line]:
+    return [(Span(part, "muted"),) for part in wrap(text, size)]
 
 
 def wanted_lines(view: View) -> int:
@@ -83,19 +91,21 @@ def _row(chosen: list[tuple[Column[Row], int]], item: Row, size: int) -> Line:
     return row(chosen, item)
 
 
-def _named_facts(view: View, engine: EngineView) -> str:
-    text = probe_notes.facts(engine)
-    several = len(view.snapshot.engines) > 1
-    return f"{engine_name(engine)}  {text}" if text and several else text
+def _facts(view: View, engine: EngineView, size: int) -> list[Line]:
+    """Whose settings they are and what we cost, behind the engine's name where there are several."""
+    facts = probe_notes.facts(engine)
+    name = [engine_name(engine)] if len(view.snapshot.engines) > 1 else []
+    return flow([(Span(text, "muted"),) for text in (*name, *facts)], size, len(facts) + 1) if facts else []
 
 
 def _details(view: View, size: int) -> list[Line]:
     """Of the zoomed pane: the history of each probe, its settings, and everything that follows."""
     lines: list[Line] = []
-    for engine in urgent_first(view):
+    for engine in filtered.engines(view):
         if not engine.probes:
             continue
-        lines += [(), (Span(engine_name(engine), "title"), Span(f"   {probe_notes.facts(engine)}", "muted"))]
+        facts = [(Span(text, "muted"),) for text in probe_notes.facts(engine)]
+        lines += [(), *flow([(Span(engine_name(engine), "title"),), *facts], size, len(facts) + 1)]
         for text in probe_notes.warnings(view, engine, full=True):
             lines += [(Span(part, "warn"),) for part in wrap(f"! {text}", size)]
         for probe in engine.probes:
@@ -132,9 +142,11 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     mark = Span("▸" if view.mode.focused == "probes" else " ", "focus")
     label = Span("probes ", "title")
     room = size - 1 - len(label.text)
-    engines = [engine for engine in urgent_first(view) if engine.probes]
+    engines = [engine for engine in filtered.engines(view) if engine.probes]
     if not engines:
-        return [(mark, label, Span(_nothing(view), "muted"))]
+        why = _unprobed(view) or [_nothing(view)]
+        text = "; ".join(why) if len("; ".join(why)) <= room else why[0]
+        return [(mark, label, Span(cut(text, room), "muted"))]
     several = len(engines) > 1
     lines = [
         flow(
@@ -175,7 +187,26 @@ def _together(engines: list[EngineView], failing: int) -> list[Line]:
 def _nothing(view: View) -> str:
     if not view.snapshot.engines:
         return "no engine to probe" if view.snapshot.discovery_done else READING
+    if view.mode.filter and not filtered.engines(view):
+        return filtered.none_left(view, "engine").text
     return "not probed yet"
+
+
+def _unprobed(view: View) -> list[str]:
+    """Which engines have no probe, whatever the wait, and what would bring one; nothing where all have."""
+    names = [
+        engine_name(engine)
+        for engine in filtered.engines(view)
+        if not engine.probe_specs
+        and not engine.probes
+        and engine.engine.status.state is not SourceState.PENDING
+    ]
+    if not names:
+        return []
+    return [
+        f"no probe: kind of {', '.join(names)} not known",
+        'its metrics would tell, or engine = "vllm" (or another) in its [[engines]] of the config',
+    ]
 
 
 def _named(engine: EngineView, several: bool) -> list[Line]:
@@ -200,7 +231,7 @@ def _short(probe: ProbeReading) -> Line:
 
 
 def _rows(view: View) -> list[Row]:
-    return [Row(probe, engine) for engine in urgent_first(view) for probe in engine.probes]
+    return [Row(probe, engine) for engine in filtered.engines(view) for probe in engine.probes]
 
 
 def _status(item: Row) -> Span:
@@ -239,7 +270,9 @@ def _would_text(probe: ProbeReading) -> str:
 
 
 _HEADS: tuple[Column[Row], ...] = (
-    Column("engine", 8, lambda r: Span(engine_name(r.engine)), grow=18, to_left=True, rank=1),
+    Column(
+        "engine", 8, lambda r: Span(engine_name(r.engine)), grow=18, to_left=True, rank=1, shorten=fit_name
+    ),
     Column("probe", 9, lambda r: Span(r.probe.kind), grow=10, to_left=True),
     Column("path", 8, lambda r: Span(narrow(r.probe.path), "muted"), grow=18, to_left=True, rank=5),
     Column("answer", 8, _status, to_left=True),
