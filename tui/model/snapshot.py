@@ -59,7 +59,7 @@ class EngineView:
     unverified: bool = False
     """Its certificate is not checked, as the settings ask."""
     proxy: str = ""
-    """Host and port of the HTTP proxy that it is read through, no credentials; empty: none. Probes use none."""
+    """Host and port of the HTTP proxy that it is read through, empty: none. Probes use none."""
     memory: EngineMemory | None = None
     """Where its GPU memory went; None where neither its model nor its processes are known."""
     args: Mapping[str, str] = field(default_factory=dict)
