@@ -67,10 +67,10 @@ def test_every_rule_stands_there_with_its_answer() -> None:
 
 def test_figures_stand_beside_their_limits_with_their_last_minutes() -> None:
     text = whole(explained(scenes.sick_view()))
-    assert rows(text, r"kv_usage +1 +>= 0.9 +[⠁-⣿]{15} 0-1 +kv 1.00")
-    assert rows(text, r"sm_pct +61 % +< 90 +[⠁-⣿]{15} 0-100")
-    assert rows(text, r"power_ratio +0.914 +>= 0.9 ")  # a limit of which the rule does not say a side
-    limits = {row.index(" >= ") for row in rows(text, "(kv_usage|power_ratio|gpu_mem_free_mib) .* >= ")}
+    assert rows(text, r"KV cache +100 % +>= 90 % +[⠁-⣿]{15} 0-100 +kv 1.00")
+    assert rows(text, r"SM +61 % +< 90 % +[⠁-⣿]{15} 0-100")
+    assert rows(text, r"power of limit +91.4 % +>= 90 % ")  # a limit of which the rule does not say a side
+    limits = {row.index(" >= ") for row in rows(text, "  (KV cache|power of limit|GPU memory free) .* >= ")}
     assert len(limits) == 1
 
 
@@ -90,23 +90,22 @@ def test_a_history_is_drawn_to_a_scale_that_holds_the_newest_figure() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
 def test_figures_and_limits_are_whole_at_any_width(width: int) -> None:
     text = whole(explained(scenes.sick_view()), width)
-    assert rows(text, r"kv_usage +1 +>= 0.9 ")
+    assert rows(text, r"KV cache +100 % +>= 90 % ")
     assert rows(text, r"waiting +37 +> 0 ")
-    assert not rows(text, r"(>=|<=|<|>) *[0-9.k]*…")
+    assert not rows(text, r"(>=|<=|<|>) *[0-9.kM]*(s| [%GMi/sB]*)?…")
 
 
 def test_it_says_what_would_turn_a_rule_around() -> None:
     text = whole(explained(scenes.sick_view()))
     assert rows(
-        text, r"would be quiet with kv_usage < 0.85 \(0.15 less\) and preemptions_per_s = 0 \(now 3.1\)"
+        text,
+        r"would be quiet with KV cache < 85 % \(now 100 %\) and preemptions = 0 \(now 3.1/s\), then scheduler",
     )
-    assert rows(text, r"would fire with ctx_switches_s >= 160k 1/s \(39.0k more\)")
+    assert rows(text, r"would fire with context switches >= 160k/s \(now 121k/s\)")
 
 
 def test_it_says_what_cannot_be_known_here_and_what_would_bring_it() -> None:
-    assert rows(
-        whole(explained(scenes.sick_view())), "http_503_ratio +the status label is grouped → admission_"
-    )
+    assert rows(whole(explained(scenes.sick_view())), "503 answers +the status label is grouped → admission_")
 
 
 def test_it_says_where_the_newest_picture_is_another() -> None:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from tests.verdict import cards, made
+from tests.verdict.situations import SITUATIONS
 from tui.model.history import History
 from tui.model.readings import GpuSet, Missing
 from tui.model.settings import Slo, Thresholds
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.model.verdicts import VerdictName
-from tui.verdict.assess import assess
+from tui.verdict.assess import assess, judge
 from tui.verdict.explain import explain
 from tui.verdict.figures import FIGURES
 from tui.verdict.judge import Judge
 from tui.verdict.live import pictures
 from tui.verdict.observation import picture_from_observation
+from tui.verdict.outcome import fires, quiet
 from tui.verdict.rules import RULES
 from tui.verdict.signals import Signals
 
 if TYPE_CHECKING:
-    from tui.model.explanations import Explanation, RuleAnswer
+    from collections.abc import Iterator
+
+    from tui.model.explanations import Change, Explanation, RuleAnswer
     from tui.model.snapshot import EngineView, HostSnapshot
     from tui.verdict.outcome import Outcome
     from tui.verdict.picture import Picture
@@ -72,22 +77,68 @@ def test_a_rule_that_is_quiet_tells_the_least_that_would_make_it_fire() -> None:
     assert moves(answer(found, "gpu_fault")) == []  # no figure breaks a card
 
 
-@pytest.mark.parametrize("verdict", cards.BUILDERS)
-def test_each_change_turns_its_rule_around(verdict: str) -> None:
-    """With the figures on the other side of their limits the rule itself says otherwise."""
-    (case,) = cards.cases(verdict, 1)
-    picture: Picture = picture_from_observation(case.line)
-    view = made.view()
+def moved(picture: Picture, change: Change, by: float) -> Picture:
+    """The picture with the change's figures beyond their limits by a share of them."""
     by_name = {figure.signal: figure for figure in FIGURES}
-    for found in explain(picture, view, LIMITS, SLO).answers:
-        for change in found.changes:
-            moved = picture
-            for move in change.moves:
-                beyond = {">=": move.limit * 1.0001, "<": move.limit * 0.9999, "=": 0.0}
-                target = beyond.get(move.comparison, by_name[move.signal].least)
-                moved = by_name[move.signal].write(moved, target)
-            after = RULE[found.rule].judge(Signals(moved, LIMITS, SLO)).state
-            assert (after == "fires") is not (found.state == "fires"), (found.rule, change)
+    for move in change.moves:
+        figure, limit = by_name[move.signal], move.limit
+        if move.comparison == "<":
+            target = min(limit * (1 - by), limit - 1.0) if figure.whole else limit * (1 - by)
+        else:
+            beyond = {">=": limit * (1 + by), "=": 0.0, ">": figure.least}[move.comparison]
+            target = min(figure.most, math.ceil(beyond) if figure.whole else beyond)
+        picture = figure.write(picture, target)
+    return picture
+
+
+def claims(picture: Picture) -> Iterator[tuple[RuleAnswer, Change]]:
+    for found in explain(picture, made.view(), LIMITS, SLO).answers:
+        yield from ((found, change) for change in found.changes)
+
+
+@pytest.mark.parametrize("verdict", cards.BUILDERS)
+def test_every_claim_that_is_shown_is_true(verdict: str) -> None:
+    """Judged anew just beyond the limits, and a little further: the rule turns, and the verdict is the one named."""
+    for case in cards.cases(verdict, 4):
+        picture = picture_from_observation(case.line)
+        before = judge(picture, LIMITS, SLO).verdict
+        for found, change in claims(picture):
+            near = assess(moved(picture, change, 0.0001), LIMITS, SLO)
+            assert near.verdict.verdict == change.verdict, (found.rule, change)
+            assert found.rule != before or change.verdict != before, (found.rule, change)
+            for after in (near, assess(moved(picture, change, 0.08), LIMITS, SLO)):
+                turned = after.outcomes[found.rule].state == "fires"
+                assert turned is not (found.state == "fires"), (found.rule, change)
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_every_claim_of_a_live_picture_is_true(name: str) -> None:
+    (picture,) = pictures(SITUATIONS[name].at(made.NOW), History())
+    for found, change in claims(picture):
+        after = assess(moved(picture, change, 0.0001), LIMITS, SLO)
+        assert (after.outcomes[found.rule].state == "fires") is not (found.state == "fires")
+        assert after.verdict.verdict == change.verdict
+
+
+def test_a_claim_that_does_not_hold_further_on_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gap in a rule at one figure is no limit."""
+
+    def gap(s: Signals) -> Outcome:
+        return fires(3) if s.kv is None or not 0.84 < s.kv < 0.86 else quiet()
+
+    rules = tuple(replace(rule, judge=gap) if rule.id == "kv_cache" else rule for rule in RULES)
+    monkeypatch.setattr("tui.verdict.explain.RULES", rules)
+    found = answer(explained(made.view(made.full_cache())), "kv_cache")
+    assert not any(move[0] == "kv_usage" for moved in moves(found) for move in moved)
+
+
+def test_full_seats_are_not_ended_by_nobody_running() -> None:
+    """One seat less leaves a queue before free seats, and a batch that is empty while others wait is no cure."""
+    taken = made.reading(running=256.0, waiting=90.0, ttft_p95_s=20.0, queue_p95_s=19.0, itl_p95_s=0.05)
+    found = answer(explained(made.view(taken)), "scheduler_limit")
+    assert found.state == "fires"
+    named = {move[0] for moved in moves(found) for move in moved}
+    assert named and not named & {"running", "gen_tok_s"}
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.signal)
@@ -103,7 +154,7 @@ def test_a_figure_that_is_written_is_what_the_rules_then_read(figure: Any) -> No
     picture = pictures(snapshot, History())[0]
     before = Signals(picture, LIMITS, SLO)
     assert figure.read(before) is not None
-    for limit in figure.limits(before):
+    for limit in (limit for limit in figure.limits(before) if limit is not None):
         after = Signals(figure.write(picture, limit + 1.0), LIMITS, SLO)
         assert figure.read(after) == pytest.approx(limit + 1.0)
 

@@ -16,7 +16,7 @@ from tui.verdict.assess import assess
 from tui.verdict.observation import picture_from_observation
 from tui.verdict.rules import RULES
 from tui.verdict.signals import Signals
-from tui.verdict.words import figure, name
+from tui.verdict.words import figure, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,8 @@ def all_pictures() -> Iterator[tuple[str, Assessment]]:
 
 def all_evidence() -> Iterator[tuple[str, Evidence]]:
     for where, found in all_pictures():
-        for outcome in (*found.outcomes.values(), found.verdict):
-            for evidence in outcome.evidence:
+        for lines in (found.verdict.evidence, *(outcome.evidence for outcome in found.outcomes.values())):
+            for evidence in lines:
                 yield where, evidence
 
 
@@ -52,7 +52,7 @@ def test_no_line_of_evidence_has_an_odd_figure() -> None:
 
 def test_every_signal_has_a_name_and_every_figure_a_unit() -> None:
     for where, evidence in all_evidence():
-        assert not _RAW.search(name(evidence.signal)), (where, evidence.signal)
+        assert not _RAW.search(word(evidence.signal)), (where, evidence.signal)
         if evidence.unit and isinstance(evidence.value, float | int):
             assert not re.fullmatch(r"[\d.kMG]+", figure(evidence.signal, evidence.value)), evidence
 
@@ -60,17 +60,17 @@ def test_every_signal_has_a_name_and_every_figure_a_unit() -> None:
 def test_every_input_that_may_be_missing_has_a_name() -> None:
     for rule in RULES:
         for given in rule.inputs:
-            assert not _RAW.search(name(given)), given
+            assert not _RAW.search(word(given)), given
     for _, found in all_pictures():
         for missing in (*found.verdict.missing, *(m for o in found.outcomes.values() for m in o.missing)):
-            assert not _RAW.search(name(missing)), missing
+            assert not _RAW.search(word(missing)), missing
         assert not any(_RAW.search(word) for word in found.verdict.certainty), found.verdict.certainty
 
 
 def test_nothing_is_missing_twice() -> None:
     for situation in SITUATIONS:
         for where, changed in removals(picture_of(situation)):
-            missing = [name(m).partition(" (")[0] for m in assess(changed, LIMITS, SLO).verdict.missing]
+            missing = [word(m).partition(" (")[0] for m in assess(changed, LIMITS, SLO).verdict.missing]
             assert len(missing) == len(set(missing)), (situation, where, missing)
 
 
@@ -98,7 +98,7 @@ def test_figures_are_written_as_in_the_panes(signal: str, value: float, shown: s
     ],
 )
 def test_inputs_are_named_and_sentences_left_alone(given: str, said: str) -> None:
-    assert name(given) == said
+    assert word(given) == said
 
 
 @pytest.mark.parametrize(

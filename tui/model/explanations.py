@@ -27,11 +27,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The least that turns a rule's outcome around: found by asking the rule again, not guessed."""
+    """The least that turns a rule's outcome around: found by judging the changed picture, not guessed."""
 
     moves: tuple[Move, ...]
     distance: float
     """How far the figures are from their limits, as shares of them; the sum where there are two."""
+    verdict: VerdictName
+    """What the changed picture is called; of the verdict's own rule, never as it is called now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,12 @@ def judge(picture: Picture, thresholds: Thresholds, slo: Slo) -> Verdict:
     return assess(picture, thresholds, slo).verdict
 
 
+def called(picture: Picture, thresholds: Thresholds, slo: Slo) -> VerdictName:
+    """The bare name of the verdict of one picture: a fifth of the cost of ``judge``."""
+    signals = Signals(picture, thresholds, slo)
+    return _main({rule.id: _ask(rule, signals, []) for rule in RULES})[0]
+
+
 def assess(
     picture: Picture,
     thresholds: Thresholds,

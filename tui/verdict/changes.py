@@ -11,10 +11,10 @@ from tui.verdict.figures import FIGURES
 from tui.verdict.signals import Signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tui.model.settings import Slo, Thresholds
-    from tui.model.verdicts import Evidence
+    from tui.model.verdicts import Evidence, VerdictName
     from tui.verdict.figures import Figure
     from tui.verdict.outcome import Outcome, Rule
     from tui.verdict.picture import Picture
@@ -28,10 +28,16 @@ MARGIN = 1e-6
 """So far beyond a limit that no rule takes it for the limit itself."""
 
 
+FURTHER = 0.1
+"""What is claimed of a figure beyond a limit is proved just beyond it and this share further, too."""
+
+
 class _Step(NamedTuple):
     figure: Figure
     move: Move
     target: float
+    """Just beyond the limit."""
+    further: float
     distance: float
 
 
@@ -40,10 +46,12 @@ class OtherPictures:
 
     Args:
         signals: of the picture as it is.
+        call: names a picture.
     """
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: Signals, call: Callable[[Picture], VerdictName]) -> None:
         self._picture = signals.picture
+        self._call = call
         self._thresholds: Thresholds = signals.thresholds
         self._slo: Slo = signals.slo
         self._steps = tuple(step for figure in FIGURES for step in _steps(figure, signals))
@@ -58,19 +66,23 @@ class OtherPictures:
         """
         inputs = frozenset(rule.inputs)
         steps = [step for step in self._steps if step.figure.inputs & inputs]
-        single = self._turning(rule, ((step,) for step in steps), fires=fires)
-        if single:
-            return tuple(_one_a_figure(single))[:MOST]
+        single = itertools.islice(self._turning(rule, ((step,) for step in steps), fires=fires), MOST)
+        if found := tuple(single):
+            return found
         apart = (pair for pair in itertools.combinations(steps, 2) if pair[0].figure is not pair[1].figure)
-        return tuple(self._turning(rule, apart, fires=fires)[:1])
+        return tuple(itertools.islice(self._turning(rule, apart, fires=fires), 1))
 
-    def _turning(self, rule: Rule, sets: Iterator[tuple[_Step, ...]], *, fires: bool) -> list[Change]:
-        found = [
-            Change(tuple(step.move for step in steps), sum(step.distance for step in steps))
-            for steps in sets
-            if _fires(rule, self._with(steps)) is (not fires)
-        ]
-        return sorted(found, key=lambda change: change.distance)
+    def _turning(self, rule: Rule, sets: Iterator[tuple[_Step, ...]], *, fires: bool) -> Iterator[Change]:
+        """The nearest first, each set of figures once; what does not hold further on is not claimed."""
+        found = [steps for steps in sets if _fires(rule, self._with(steps)) is (not fires)]
+        named: set[tuple[str, ...]] = set()
+        for steps in sorted(found, key=_distance):
+            signals = tuple(step.move.signal for step in steps)
+            beyond = tuple(step._replace(target=step.further) for step in steps)
+            if signals not in named and _fires(rule, self._with(beyond)) is (not fires):
+                named.add(signals)
+                moves = tuple(step.move for step in steps)
+                yield Change(moves, _distance(steps), self._call(self._with(steps).picture))
 
     def _with(self, steps: tuple[_Step, ...]) -> Signals:
         found = self._seen.get(steps)
@@ -123,13 +135,8 @@ def _fires(rule: Rule, signals: Signals) -> bool | None:
         return None
 
 
-def _one_a_figure(changes: list[Change]) -> Iterator[Change]:
-    named: set[str] = set()
-    for change in changes:
-        signal = change.moves[0].signal
-        if signal not in named:
-            named.add(signal)
-            yield change
+def _distance(steps: tuple[_Step, ...]) -> float:
+    return sum(step.distance for step in steps)
 
 
 def _steps(figure: Figure, signals: Signals) -> Iterator[_Step]:
@@ -139,16 +146,19 @@ def _steps(figure: Figure, signals: Signals) -> Iterator[_Step]:
     for limit in dict.fromkeys(figure.limits(signals)):
         if limit is None or not math.isfinite(limit):
             continue
-        comparison, target = _beyond(value, limit, figure.least)
-        move = Move(figure.signal, value, comparison, limit, figure.unit)
+        comparison, target, further = _beyond(figure, value, limit)
+        shown = float(math.ceil(limit)) if figure.whole else limit
+        move = Move(figure.signal, value, comparison, shown, figure.unit)
         distance = abs(target - value) / max(abs(value), abs(limit), MARGIN)
-        yield _Step(figure, move, target, min(1.0, distance))
+        yield _Step(figure, move, target, further, min(1.0, distance))
 
 
-def _beyond(value: float, limit: float, least: float) -> tuple[str, float]:
-    """Where the figure would have to be, and what would hold of it there."""
+def _beyond(figure: Figure, value: float, limit: float) -> tuple[str, float, float]:
+    """What would hold of the figure, where it would have to be, and a place further on."""
     if limit == 0.0:
-        return ("=", 0.0) if value > 0 else (">", least)
+        return ("=", 0.0, 0.0) if value > 0 else (">", figure.least, figure.least * (1 + FURTHER))
     if value >= limit:
-        return "<", limit * (1 - MARGIN)
-    return ">=", limit * (1 + MARGIN)
+        target = math.ceil(limit) - 1.0 if figure.whole else limit * (1 - MARGIN)
+        return "<", target, target * (1 - FURTHER)
+    target = float(math.ceil(limit)) if figure.whole else limit * (1 + MARGIN)
+    return ">=", target, min(figure.most, target * (1 + FURTHER))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.model.explanations import Explanation, RuleAnswer
-from tui.verdict.assess import RANK, assess
+from tui.verdict.assess import RANK, assess, called
 from tui.verdict.changes import OtherPictures
 from tui.verdict.lacking import lacking
 from tui.verdict.outcome import cannot_say
@@ -34,7 +34,7 @@ def explain(picture: Picture, view: EngineView, thresholds: Thresholds, slo: Slo
         slo: the latency targets in force.
     """
     found = assess(picture, thresholds, slo, explain=True)
-    others = OtherPictures(Signals(picture, thresholds, slo))
+    others = OtherPictures(Signals(picture, thresholds, slo), lambda other: called(other, thresholds, slo))
     main = found.verdict.verdict
     outcomes = {rule.id: _sighted(rule, found.outcomes[rule.id], picture) for rule in RULES}
     rules = sorted(RULES, key=lambda r: (r.id != main, _STATES.index(outcomes[r.id].state), RANK[r.id]))

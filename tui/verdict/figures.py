@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LASTING_S = 3600.0
 """A queue of which somebody asks "and if there were one?" is one that lasts."""
+_FLOWS = ("gen_tok_s", "prompt_tok_s", "req_s", "preemptions_per_s")
 LEAST_QUEUE = 3.0
 """A queue that counts has this many, or a share of those that run."""
 
@@ -37,6 +38,15 @@ class Figure:
     unit: str = ""
     least: float = 0.001
     """The least that is more than nothing, where the limit is 0."""
+    whole: bool = False
+    """It counts things."""
+
+    @property
+    def most(self) -> float:
+        """The greatest that it can be."""
+        if self.unit == "%":
+            return 100.0
+        return 1.0 if self.signal.endswith(("_ratio", "_usage")) else math.inf
 
 
 def _of_engine(*fields: str) -> Callable[[Picture, float], Picture]:
@@ -64,6 +74,16 @@ def _of_gpus(change: Callable[[GpuReading, float], GpuReading]) -> Callable[[Pic
         return replace(picture, gpus=tuple(change(gpu, value) for gpu in picture.gpus or ()))
 
     return write
+
+
+def _running(picture: Picture, value: float) -> Picture:
+    """Where nothing runs no token moves."""
+    if picture.engine is None:
+        return picture
+    changes: dict[str, Any] = {"running": value}
+    if value == 0.0:
+        changes |= {name: 0.0 for name in _FLOWS if getattr(picture.engine, name) is not None}
+    return replace(picture, engine=replace(picture.engine, **changes))
 
 
 def _waiting(picture: Picture, value: float) -> Picture:
@@ -163,17 +183,17 @@ def _switches(s: Signals) -> float:
 
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("running", frozenset(("engine.running",)), lambda s: s.running, _of_engine("running"),
-           lambda s: (0.0, s.seats), least=1.0),
+    Figure("running", frozenset(("engine.running",)), lambda s: s.running, _running,
+           lambda s: (None if s.running and s.waiting else 0.0, s.full_at), least=1.0, whole=True),
     Figure("waiting", frozenset(("engine.waiting",)), lambda s: s.waiting, _waiting,
-           lambda s: (0.0, _many(s)), least=1.0),
+           lambda s: (0.0, _many(s)), least=1.0, whole=True),
     Figure("kv_usage", frozenset(("engine.kv_usage",)), lambda s: s.kv,
            _of_engine("kv_usage", "kv_usage_max"),
            lambda s: (s.thresholds.kv_usage_early, s.thresholds.kv_usage_warn, s.thresholds.kv_usage_full)),
     Figure("preemptions_per_s", frozenset(("engine.preemptions_per_s",)), lambda s: s.preempting, _preempting,
            lambda s: (0.0,), "1/s", least=0.1),
     Figure("gen_tok_s", frozenset(("engine.gen_tok_s",)), _engine_value("gen_tok_s"), _of_engine("gen_tok_s"),
-           lambda s: (0.0,), "tok/s", least=1.0),
+           lambda s: (None if s.running and s.flow else 0.0,), "tok/s", least=1.0),
     Figure("stalled_s", frozenset(("engine.stalled_s",)), _engine_value("stalled_s"), _stalled,
            lambda s: (s.stall_limit_s,), "s"),
     Figure("error_ratio", frozenset(("engine.error_ratio",)), lambda s: s.errors, _errors,

@@ -152,14 +152,18 @@ class Signals:
             self.work = True
         else:
             self.work = False if self.running is not None and self.waiting is not None else None
+        self.full_at: float | None = None
+        """So many running requests are a full batch."""
         self.seats_full: bool | None = None
-        if self.seats and self.running is not None and engine is not None:
-            ranks = engine.ranks if len(engine.ranks) > 1 else ()
+        if self.seats and engine is not None:
             full = SEATS_FULL_RATIO * self.seats
             if self.seats >= FEW_SEATS and self.kv is not None and self.kv < self.thresholds.kv_usage_early:
                 full = min(full, self.seats - 1.0)  # a pool with room is not what keeps the last seat free
-            # the limit of the flag is each rank's own
-            self.seats_full = any((r.running or 0) >= full for r in ranks) if ranks else self.running >= full
+            self.full_at = full
+            if self.running is not None:
+                ranks = engine.ranks if len(engine.ranks) > 1 else ()
+                # the limit of the flag is each rank's own
+                self.seats_full = any((r.running or 0) >= full for r in ranks or (engine,))
 
     # -------------------------------------------------------------------------------- host
 

@@ -44,7 +44,7 @@ _RATIOS = frozenset((
 _IDENTIFIER = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 
 
-def name(signal: str) -> str:
+def word(signal: str) -> str:
     """What a person calls a signal or an input; one that is a sentence already stays as it is.
 
     ``gpus.clock_sm_mhz`` is "SM clock", and ``gpus (no_driver)`` is "GPUs (no driver)".
@@ -58,8 +58,8 @@ def name(signal: str) -> str:
 
 
 def named(signals: Iterable[str]) -> tuple[str, ...]:
-    """All of them by ``name``, each once."""
-    return tuple(dict.fromkeys(map(name, signals)))
+    """All of them by ``word``, each once."""
+    return tuple(dict.fromkeys(map(word, signals)))
 
 
 def figure(signal: str, value: float) -> str:

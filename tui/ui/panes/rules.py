@@ -10,12 +10,13 @@ from tui.ui.charts import area, nice_top
 from tui.ui.lines import Line, Span, cut, left, narrow, width, wrap
 from tui.ui.words import elapsed
 from tui.verdict.texts import TEXTS
+from tui.verdict.words import figure, named, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tui.model.explanations import Change, Explanation, Move, RuleAnswer
-    from tui.model.verdicts import Evidence
+    from tui.model.verdicts import Evidence, VerdictName
     from tui.ui.charts import Value
     from tui.ui.lines import Role
     from tui.ui.view import View
@@ -35,6 +36,7 @@ AXIS = 7
 WORDS = 24
 """Cells from which on a piece of the words is worth its place."""
 _INDENT = "     "
+_RATIOS = ("_ratio", "_usage", "_usage_max")
 
 
 def answers(view: View, explanation: Explanation, size: int) -> list[Line]:
@@ -44,7 +46,7 @@ def answers(view: View, explanation: Explanation, size: int) -> list[Line]:
         calm = explanation.verdict in ("healthy", "idle") and answer.rule == explanation.verdict
         lines.append(_answer(answer, size, calm=calm))
         lines += [_figures(view, explanation, evidence, answer.state, size) for evidence in answer.evidence]
-        for text in _asides(answer):
+        for text in _asides(answer, explanation.verdict):
             lines += [(Span(_INDENT), Span(row, "muted")) for row in wrap(text, max(1, size - len(_INDENT)))]
     if any(span.role == "spark" for line in lines for span in line):
         step = max(STEP_S, 2 * view.snapshot.interval_s)
@@ -63,7 +65,7 @@ def _answer(answer: RuleAnswer, size: int, *, calm: bool) -> Line:
         Span(left(answer.rule.replace("_", " "), 18), "value" if answer.state == "fires" else "text"),
         Span(f" {word}{sure}", role),
     )
-    said = f"without {', '.join(map(narrow, answer.missing))}" if answer.missing else ""
+    said = f"without {', '.join(map(narrow, named(answer.missing)))}" if answer.missing else ""
     room = size - width(line) - 2
     if not said and room >= len(meaning := TEXTS[answer.rule].explanation):
         said = meaning
@@ -72,17 +74,16 @@ def _answer(answer: RuleAnswer, size: int, *, calm: bool) -> Line:
 
 def _columns(size: int) -> tuple[int, int, int]:
     """Cells of signal, value and limit."""
-    return (24, 14, 14) if size >= 76 else (max(8, size - len(_INDENT) - 19), 8, 8)
+    return (24, 14, 14) if size >= 76 else (max(8, size - len(_INDENT) - 23), 9, 11)
 
 
 def _figures(view: View, explanation: Explanation, evidence: Evidence, state: str, size: int) -> Line:
     name, value, limit = _columns(size)
-    unit = f" {narrow(evidence.unit)}" if evidence.unit and value >= 14 else ""
     known: Role = "value" if state == "fires" else "text"
     spans = [
         Span(_INDENT),
-        Span(left(narrow(evidence.signal), name), "label"),
-        Span(f" {cut(_figure(evidence.value) + unit, value):>{value}}", known),
+        Span(left(narrow(word(evidence.signal)), name), "label"),
+        Span(f" {cut(_figure(evidence.signal, evidence.value), value):>{value}}", known),
         Span(f"  {left(_compared(evidence), limit)}", "muted"),
     ]
     if size >= SPARK_AT:
@@ -102,14 +103,13 @@ def _compared(evidence: Evidence) -> str:
     how = evidence.comparison
     if not how and isinstance(value, float | int) and isinstance(limit, float | int):
         how = ">=" if value >= limit else "<"
-    return f"{how} {_figure(limit)}".strip()
+    return f"{how} {_figure(evidence.signal, limit) if limit else 0}".strip()
 
 
-def _figure(value: float | str | None) -> str:
-    """A figure with three digits: what a limit in hundredths can be compared with."""
+def _figure(signal: str, value: float | str | None) -> str:
     if value is None or isinstance(value, str):
         return narrow(value, 40) if value else DASH
-    return count(value) if abs(value) >= 100 else f"{value:.3g}"
+    return figure(signal, value)
 
 
 # ---------------------------------------------------------------------------------------- history
@@ -122,7 +122,8 @@ def _history(view: View, explanation: Explanation, evidence: Evidence) -> list[S
         return [Span(" " * (SPARK + AXIS))]
     top = _top(evidence, values)
     (dots,) = area(values, 1, top)
-    return [Span(dots, "spark"), Span(left(f" 0-{count(top)}", AXIS), "muted")]
+    shown = 100.0 * top if evidence.signal.endswith(_RATIOS) else top  # as the figure beside it is written
+    return [Span(dots, "spark"), Span(left(f" 0-{count(shown)}", AXIS), "muted")]
 
 
 def _series(view: View, explanation: Explanation, signal: str) -> tuple[Value, ...]:
@@ -145,7 +146,7 @@ def _top(evidence: Evidence, values: tuple[Value, ...]) -> float:
     """The upper edge: that of the quantity where it has one, else a round one above values and limit."""
     if evidence.unit == "%":
         return 100.0
-    if evidence.signal.endswith(("_ratio", "_usage", "_usage_max")):
+    if evidence.signal.endswith(_RATIOS):
         return 1.0
     # the newest figure stands beside the edge, a step before the chart has it
     told = (v for v in (evidence.value, evidence.threshold) if isinstance(v, float | int))
@@ -155,26 +156,24 @@ def _top(evidence: Evidence, values: tuple[Value, ...]) -> float:
 # ---------------------------------------------------------------------------------------- changes
 
 
-def _asides(answer: RuleAnswer) -> Iterator[str]:
-    """What would turn the rule around."""
+def _asides(answer: RuleAnswer, now: VerdictName) -> Iterator[str]:
+    """What would turn the rule around, and what the verdict would be then."""
     if answer.state == "cannot_say":
         return
     verb = "would be quiet" if answer.state == "fires" else "would fire"
     if answer.changes:
-        yield f"{verb} with {'; or with '.join(map(_change, answer.changes))}"
+        yield f"{verb} with {'; or with '.join(_change(change, now) for change in answer.changes)}"
     elif answer.state == "fires":
         yield "no figure, nor two of them, would make it quiet"
 
 
-def _change(change: Change) -> str:
-    return " and ".join(map(_move, change.moves))
+def _change(change: Change, now: VerdictName) -> str:
+    then = f", then {change.verdict.replace('_', ' ')}" if change.verdict != now else ""
+    return " and ".join(map(_move, change.moves)) + then
 
 
 def _move(move: Move) -> str:
-    unit = f" {move.unit}" if move.unit and move.limit else ""
-    by = abs(move.value - move.limit)
+    name, now = word(move.signal), figure(move.signal, move.value)
     if move.limit == 0.0:
-        said = f"{move.signal} {move.comparison} 0"
-        return f"{said} (now {_figure(move.value)})" if move.value else said
-    word = "less" if move.comparison == "<" else "more"
-    return f"{move.signal} {move.comparison} {_figure(move.limit)}{unit} ({_figure(by)} {word})"
+        return f"{name} {move.comparison} 0" + (f" (now {now})" if move.value else "")
+    return f"{name} {move.comparison} {figure(move.signal, move.limit)} (now {now})"
