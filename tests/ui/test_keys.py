@@ -298,6 +298,15 @@ async def test_a_broken_theme_is_a_notice_and_the_screen_stands(tmp_path: Path) 
         assert "theme bad.toml: name: expected" in screen_text(app).splitlines()[0]
 
 
+async def test_of_several_faults_that_of_the_theme_asked_for_is_told(tmp_path: Path) -> None:
+    for name in ("a", "pink"):
+        (tmp_path / f"{name}.toml").write_text("name = 7\n")
+    app = made(config=Config(screen=ScreenSettings(theme="pink")), theme_directories=[SHIPPED, tmp_path])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "theme pink.toml: name: expected" in screen_text(app).splitlines()[0]
+
+
 async def test_an_unknown_theme_is_a_notice() -> None:
     app = made(config=Config(screen=ScreenSettings(theme="pink")))
     async with app.run_test(size=(160, 45)) as pilot:

@@ -60,11 +60,11 @@ def test_the_users_own_are_loaded_last(monkeypatch: pytest.MonkeyPatch, tmp_path
     [
         (
             [("#808080", "greyish")],
-            r"roles.muted: expected a colour such as '#5f87af' or 'red', got 'greyish'",
+            r"roles.muted: 'greyish': expected a colour such as #5f87af or red",
         ),
         (
             [('background = "#121212"', 'background = "nope"')],
-            r"colors.background: expected a colour such as .*, got 'nope'",
+            r"colors.background: 'nope': expected a colour",
         ),
         ([('spark = "#', 'sparkle = "#')], r"roles.sparkle: unknown key; expected one of text, muted, "),
         ([('spark = "#5f5f87"', "")], r"roles.spark: expected a text, got nothing"),

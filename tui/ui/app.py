@@ -141,7 +141,9 @@ class MonitorApp(App[str]):
         """The one that the user named, else the one chosen last, else the usual one."""
         wanted = screen.theme
         if wanted and wanted not in self._themes and not self._options.no_color:
-            self._faults.append(f"no theme {clean(wanted, 40)}; there are {', '.join(self._themes)}")
+            of_its_file = (fault for fault in self._faults if fault.startswith(f"theme {wanted}.toml:"))
+            none = f"no theme {clean(wanted, 40)}; there are {', '.join(self._themes)}"
+            self._faults.insert(0, next(of_its_file, none))
         chosen = chosen_theme(self._options.state)
         ranked = (wanted, chosen) if screen.theme_named else (chosen, wanted)
         names = (*ranked, USUAL_THEME, next(iter(self._themes)))

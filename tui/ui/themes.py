@@ -148,8 +148,8 @@ def _color(text: str, key: str) -> Color:
     try:
         return Color.parse(text)
     except ColorParseError:
-        wanted = "a colour such as '#5f87af' or 'red'"
-        raise ThemeError(f"{key}: expected {wanted}, got {clean(text, 40)!r}") from None
+        # what was got first: the header of a narrow screen cuts off the end
+        raise ThemeError(f"{key}: {clean(text, 40)!r}: expected a colour such as #5f87af or red") from None
 
 
 def _style(text: str, key: str, plain: Color, ground: Color) -> Style:
