@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
+import tempfile
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +29,6 @@ from tui.lint import measured
 from tui.model.settings import EngineTarget
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.actions.simulated import Simulated
     from tests.support.fake_nvml import FakeNvml
     from tui.actions.audit import What
@@ -51,6 +52,10 @@ def outcomes(told: Told, kind: str = "in_flight") -> list[tuple[Any, ...]]:
     return sorted(
         {(r["outcome"], r["http_status"], r["finish_reason"]) for r in told.requests(kind)}, key=str
     )
+
+
+def mode(path: str) -> int:
+    return stat.S_IMODE(Path(path).stat().st_mode)
 
 
 async def _free_when_exited(engine: Simulated, nvml: FakeNvml) -> float:
@@ -141,7 +146,9 @@ async def test_sglang_serves_new_requests_while_it_drains() -> None:
     assert seen.at("main_exit") == pytest.approx(exited_at, abs=slack())
 
 
-async def test_what_was_found_stands_where_its_end_cannot_be_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_found_stands_where_its_end_can_be_neither_logged_nor_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = AuditLog.write
 
     def full(log: AuditLog, what: What, run: str, plan: Plan, outcome: str = "") -> None:
@@ -150,10 +157,23 @@ async def test_what_was_found_stands_where_its_end_cannot_be_logged(monkeypatch:
         write(log, what, run, plan, outcome)
 
     monkeypatch.setattr(AuditLog, "write", full)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home = reports_dir()
+    assert home is not None
+    home.parent.mkdir()
+    home.write_text("in the way of every report")
     async with simulated(sigterm="abort-finish", decode_step_s=0.02) as engine:
         seen = await run(engine)
     assert seen.status == 1 and seen.report["passed"] is False
-    assert seen.done["reasons"][-1] == "the audit log cannot be written: No space left on device"
+    path, reasons = seen.done["report"], seen.done["reasons"][-3:]
+    assert path.startswith(f"{tmp_path}/infertop-drain-")
+    assert mode(path) == 0o600
+    assert reasons == [
+        "the report could not be written to the state directory: File exists",
+        f"it is in {path}, and will not be found among the earlier ones",
+        "the audit log cannot be written: No space left on device",
+    ]
+    assert not seen.files.spare.exists()
 
 
 async def test_an_abort_with_status_200_is_told() -> None:

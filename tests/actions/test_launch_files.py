@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.program import environment as program_environment
 from tests.support.waiting import wait_for
 from tui.actions import runs
 from tui.actions.ancestry import stat_of
@@ -134,6 +135,39 @@ def test_lines_are_read_once_and_whole() -> None:
         file.write(', "text": "x"}\nno json\n[1]\n')
     assert [event["kind"] for event in reader.read()] == ["note"]
     assert reader.read() == [] and reader.begun
+
+
+FULL_DISK = """
+import os, sys
+from pathlib import Path
+from tui.actions.runs import EventReader, EventWriter, new_run
+files = new_run("drain")
+writer = EventWriter(files)
+with (files.folder / "other").open("wb", buffering=0) as other:
+    try:
+        while other.write(bytes(4096)):
+            pass
+    except OSError:
+        pass
+for number in range(200):
+    writer.write("note", text=f"{number} " + "x" * 200)
+assert writer.lost, "the disk is not full"
+writer.end(passed=True, reasons=[], report=None)
+events = EventReader(files.events).read()
+print(events[-1]["kind"], files.spare.exists())
+"""
+
+
+def test_the_end_of_a_test_is_told_on_a_full_disk(tmp_path: Path) -> None:
+    environment = {**program_environment(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    mounted = f"mount -t tmpfs -o size=1m none {tmp_path} && exec {sys.executable} -c '{FULL_DISK}'"
+    command = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted)
+    may = (*command[:-1], f"mount -t tmpfs none {tmp_path}")
+    allowed = subprocess.run(may, capture_output=True, check=False)
+    if allowed.returncode:
+        pytest.skip("no file system may be mounted here")
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (ended.stdout, ended.stderr) == ("done False\n", "")
 
 
 def test_exits_as_the_kernel_tells_them() -> None:

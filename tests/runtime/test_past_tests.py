@@ -142,8 +142,11 @@ async def test_odd_values_in_a_report_are_unknown(tmp_path: Path) -> None:
 
 
 async def test_a_report_that_comes_later_is_read(tmp_path: Path) -> None:
+    slept = set()
+
     class Hurried(SystemClock):
         async def sleep(self, seconds: float) -> None:
+            slept.add(seconds)
             await asyncio.sleep(0.01)
 
     async with watching(tmp_path, Hurried()) as tests:
@@ -155,6 +158,7 @@ async def test_a_report_that_comes_later_is_read(tmp_path: Path) -> None:
         assert tests.of(made.view())[0].passed
         put(tmp_path, "b.json", json.dumps(report(1, 7, started_at="2027-01-15T09:00:00Z")))
         await until(lambda: not tests.of(made.view())[0].passed, 5.0, "the newer report")
+    assert max(slept) <= 1.0  # with the next refresh
 
 
 async def test_a_home_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from tui.actions.commands import act, kill
 from tui.actions.drain import Stopping, StopRules
 from tui.actions.fill import TRIES, fill, top_up
 from tui.actions.result import CannotRunError
-from tui.actions.traffic import NEW_DEADLINE_S, NEW_TOKENS
+from tui.actions.traffic import NEW_DEADLINE_S, NEW_TOKENS, unbegun
 
 if TYPE_CHECKING:
     from tui.actions.session import Session
@@ -38,6 +38,8 @@ async def drain(session: Session) -> Stopping:
         session.note(
             f"only {in_flight} of {session.plan.traffic.requests} requests were in flight at the signal"
         )
+    if tokenless := len(unbegun(session.open_in_flight(), session.plan.traffic.streaming)):
+        session.note(f"{tokenless} of them had no token at the signal: they may have waited in its queue")
     session.state("stopping")
     await act(session)
     session.state("draining")

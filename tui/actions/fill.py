@@ -150,7 +150,7 @@ async def _begun(session: Session, fresh: list[OwnRequest]) -> None:
         if waited_s > FIRST_BYTE_S and len(waiting) == len(fresh):
             raise CannotRunError(f"our own requests got no token within {FIRST_BYTE_S:.0f} s")
         if waited_s > SEATS_S and len(waiting) < len(fresh):
-            session.note(f"{len(waiting)} of our requests have no token yet: they may wait in its queue")
+            session.tell(f"{len(waiting)} of our requests have no token yet: they may wait in its queue")
             break
     for request in fresh:
         _must_work(request)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import tempfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tui.actions.judgement import judge, kept
@@ -23,8 +26,6 @@ from tui.model.settings import ProbeSpec
 from tui.probing.arithmetic import hang_noticed, refusal_noticed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tui.actions.plan import Plan
     from tui.actions.result import Result
     from tui.actions.traffic import OwnRequest
@@ -153,6 +154,18 @@ def save(name: str, report: dict[str, Any]) -> Path:
             with suppress(OSError):
                 file_.unlink()
     return path
+
+
+def save_elsewhere(report: dict[str, Any]) -> Path:
+    """Keep a report as JSON, 0600, among the temporary files of this host.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    handle, path = tempfile.mkstemp(prefix=f"infertop-{report['test']}-", suffix=".json")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=1)
+    return Path(path)
 
 
 def reports(url: str | None = None) -> list[dict[str, Any]]:

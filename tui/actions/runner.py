@@ -55,12 +55,10 @@ def main() -> int:
         plan = from_document(files.read_plan())
         return asyncio.run(run(files, plan, target, writer))
     except (OSError, ValueError, TypeError) as error:
-        writer.write("done", passed=None, reasons=[f"the test could not begin: {error}"], report=None)
+        writer.end(passed=None, reasons=[f"the test could not begin: {error}"], report=None)
         return 2
     except Exception:  # whoever watches must learn that it ended; the traceback is in the log
-        writer.write(
-            "done", passed=None, reasons=["the test failed by an error of its own: see log"], report=None
-        )
+        writer.end(passed=None, reasons=["the test failed by an error of its own: see log"], report=None)
         raise
 
 
@@ -81,7 +79,7 @@ async def run(files: RunFiles, plan: Plan, target: EngineTarget, writer: EventWr
                 done["reasons"].append(str(refusal))
     except RefusedError as refusal:
         done = _nothing(str(refusal))
-    writer.write("done", **done)
+    writer.end(**done)
     return 2 if done["passed"] is None else 0 if done["passed"] else 1
 
 
@@ -107,22 +105,38 @@ async def _audited(
         await session.close()
         await client.close()
     session.state("reporting")
-    return _reported(files, result)
+    return _reported(files, result, writer)
 
 
 def _nothing(why: str) -> dict[str, Any]:
     return {"passed": None, "reasons": [why], "report": None}
 
 
-def _reported(files: RunFiles, result: Result) -> dict[str, Any]:
+def _reported(files: RunFiles, result: Result, writer: EventWriter) -> dict[str, Any]:
     document = report.document(result, report.previous(result.plan))
-    path: str | None
-    try:
-        path = str(report.save(files.folder.name, document))
-    except OSError as error:
-        document["reasons"].append(f"the report could not be written: {error.strerror}")
-        path = None
+    path = _saved(files.folder.name, document, writer)
+    if writer.lost:
+        document["reasons"].append(f"some events of it could not be written: {writer.lost}")
     return {"passed": document["passed"], "reasons": document["reasons"], "report": path}
+
+
+def _saved(name: str, document: dict[str, Any], writer: EventWriter) -> str | None:
+    """Where the report is: in the state directory, or among the temporary files where that is full."""
+    reasons, why = document["reasons"], ""
+    for _ in range(2):
+        try:
+            return str(report.save(name, document))
+        except OSError as error:
+            why = error.strerror or str(error)
+            writer.free()
+    reasons.append(f"the report could not be written to the state directory: {why}")
+    try:
+        path = report.save_elsewhere(document)
+    except OSError as error:
+        reasons.append(f"nor elsewhere, it is lost: {error.strerror or error}")
+        return None
+    reasons.append(f"it is in {path}, and will not be found among the earlier ones")
+    return str(path)
 
 
 def _end_on_signals(cancel: Callable[[], None]) -> Callable[[], None]:

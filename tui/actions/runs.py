@@ -3,8 +3,9 @@
 ``runs/<id>/`` below the state directory holds one running or ended test: ``plan.json`` (written by who
 starts it), ``events.jsonl`` (appended by the test process alone, a JSON object a line), ``cancel`` (its
 existence asks the test to end), ``unseen`` (a screen owes its user the end of it), ``log`` (what the test's
-process had to say of itself) and ``engine.log`` (the output of an engine that the test started). Finished
-reports lie in ``tests/<id>.json`` and ``tests/<id>.md``.
+process had to say of itself) and ``engine.log`` (the output of an engine that the test started). ``spare``
+is room on the disk for its end, while it runs. Finished reports lie in ``tests/<id>.json`` and
+``tests/<id>.md``.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ RUNS_KEPT = 30
 _DIGITS_OF_A_RUN = 3
 _NAME = re.compile(r"\d{8}T\d{6}Z-(?:drain|restart)-\d{3}")
 """What is named otherwise is no run: it is not read, and never removed."""
+_SPARE_BYTES = 1 << 18
+"""A report is some 30 KiB twice (JSON and Markdown), and the old one of its name stays until it is whole."""
 _FIRST_LINE_BYTES = 4096
 _LOOK_BYTES = 1 << 22
 """Most of an event file in one look; a line is a few hundred bytes."""
@@ -97,6 +100,11 @@ class RunFiles:
     def engine_log(self) -> Path:
         """The output of an engine that the test started."""
         return self.folder / "engine.log"
+
+    @property
+    def spare(self) -> Path:
+        """Room on the disk for the end of the test, while it runs."""
+        return self.folder / "spare"
 
     @property
     def unseen(self) -> Path:
@@ -170,15 +178,46 @@ class EventWriter:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._fd = os.open(files.events, flags, 0o600)
 
+        self._spare = files.spare
+        self._cut = False
+        self.lost = ""
+        """Why lines were lost; empty: none was."""
+        _reserve(self._spare)
+
     def write(self, kind: EventKind, **fields: Any) -> None:
         """One line, whole; lost where the disk is full: a test that has begun goes on without a reader."""
         line = json.dumps({"kind": kind, "at": time.time(), **fields}).encode() + b"\n"
-        with suppress(OSError):
-            os.write(self._fd, line)
+        line = b"\n" + line if self._cut else line  # so that it does not end in the one that was cut
+        try:
+            self._cut = os.write(self._fd, line) < len(line)
+        except OSError as error:
+            self.lost = str(error.strerror)
+        else:
+            self.lost = "no space left" if self._cut else self.lost
+
+    def free(self) -> None:
+        """Give the disk back what was reserved for the end."""
+        with suppress(OSError):  # nothing was reserved, or it is given back
+            self._spare.unlink()
+
+    def end(self, **fields: Any) -> None:
+        """The last line."""
+        self.free()
+        self.write("done", **fields)
 
     def close(self) -> None:
         """No more lines."""
         os.close(self._fd)
+
+
+def _reserve(path: Path) -> None:
+    """Nothing where there is no room: then there is none for the test either, and it will say so."""
+    with suppress(OSError):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, _SPARE_BYTES)
+        finally:
+            os.close(fd)
 
 
 class EventReader:

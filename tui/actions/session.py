@@ -96,6 +96,10 @@ class Session:
     def note(self, text: str) -> None:
         """Something for a person, for the report too."""
         self.notes.append(text)
+        self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Something for a person that is true now, and perhaps no longer at the end."""
         self._writer.write("note", text=text)
 
     def event(self, name: EventName, at: float | None = None, detail: str = "") -> None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "tests"
 """Of the state directory."""
-LOOK_S: Final = 10.0
+LOOK_S: Final = 1.0
+"""A ``stat`` of the folder: who has just run a test looks for its outcome."""
 PATIENCE_S: Final = 2.0
 """A home on a network may hang: what waits for the first look goes on without it."""
 MOST_FILES: Final = 200
