@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sys
 import textwrap
 from typing import IO, TYPE_CHECKING
@@ -69,6 +70,27 @@ def test_another_users_test_of_the_same_engine(tmp_path: Path, monkeypatch: pyte
             check_free(plan_of(engine.pid).target)
         with TestLock(plan_of(other.pid)):
             pass
+
+
+def test_a_test_in_another_network_namespace(tmp_path: Path) -> None:
+    """It sees another loopback and other socket names, and the same processes."""
+    apart = ("unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", HOLDER)
+    with child() as engine:
+        with child(*apart, cwd=ROOT, env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "apart")}) as first:
+            say(first, json.dumps(plan_of(engine.pid).document()))
+            assert first.stdout is not None
+            if first.stdout.readline() != "held\n":
+                pytest.skip("no network namespace may be made here")
+            with pytest.raises(RefusedError, match="another user tests vllm:8000"):
+                check_free(plan_of(engine.pid).target)
+        check_free(plan_of(engine.pid).target)
+
+
+def test_an_engine_that_has_ended() -> None:
+    with child() as engine:
+        plan = plan_of(engine.pid)
+    with pytest.raises(RefusedError, match=f"pid {engine.pid} of vllm:8000 has ended"):
+        check_free(plan.target)
 
 
 def test_an_engine_without_a_process_is_known_by_its_url(

@@ -1,7 +1,8 @@
-"""One test at a time: a lock file for this user's tests, and a name in the kernel for each engine tested."""
+"""One test at a time: a lock file for this user's tests, and one in the kernel for each engine tested."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -32,8 +33,8 @@ def lock_path() -> Path | None:
 class TestLock:
     """Held by the process of a test for as long as it runs; the kernel lets go of it with that process.
 
-    Two locks: the file keeps this user to one test; a Unix socket in the abstract name space keeps all
-    users of the host (of its network namespace, to be exact) to one test an engine.
+    Two locks: the file keeps this user to one test; one on the engine keeps all users of the host to one
+    test an engine.
 
     Args:
         plan: the test.
@@ -49,10 +50,10 @@ class TestLock:
         if path is None:
             raise RefusedError("tests need a home for their lock: set XDG_STATE_HOME")
         self._file = _open(path)
-        self._name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._engine: _EngineLock | None = None
         try:
             _lock(self._file)
-            self._take_name(plan.target)
+            self._engine = _EngineLock(plan.target)
             self._say_who(plan)
         except RefusedError:
             self.release()
@@ -60,7 +61,8 @@ class TestLock:
 
     def release(self) -> None:
         """Let the next test begin."""
-        self._name.close()
+        if self._engine is not None:
+            self._engine.release()
         os.close(self._file)
 
     def __enter__(self) -> TestLock:
@@ -68,12 +70,6 @@ class TestLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-    def _take_name(self, target: TestTarget) -> None:
-        try:
-            self._name.bind(name_of(target))
-        except OSError:
-            raise RefusedError(f"another user tests {target.name} on this host now") from None
 
     def _say_who(self, plan: Plan) -> None:
         stat = stat_of(os.getpid())
@@ -105,19 +101,42 @@ def check_free(target: TestTarget) -> None:
         _lock(file)
     finally:
         os.close(file)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+    _EngineLock(target).release()
+
+
+class _EngineLock:
+    """On ``/proc/PID/stat``, which all who see the process share, whatever network namespace they are in.
+
+    An engine whose process is not known has a Unix socket in the abstract name space in its place, by its
+    URL, which is one of this network namespace too.
+
+    Raises:
+        RefusedError: another test holds it, or its process has ended.
+    """
+
+    def __init__(self, target: TestTarget) -> None:
+        self._name: socket.socket | None = None
+        self._stat: int | None = None
+        main = target.main
         try:
-            probe.bind(name_of(target))
-        except OSError:
+            if main is None:
+                self._name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self._name.bind(f"\0infertop/test/{hashlib.sha256(target.url.encode()).hexdigest()[:32]}")
+            else:
+                self._stat = os.open(f"/proc/{main.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+                fcntl.flock(self._stat, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.release()
+            if main is not None and error.errno in (errno.ENOENT, errno.ESRCH):
+                raise RefusedError(f"pid {main.pid} of {target.name} has ended") from None
             raise RefusedError(f"another user tests {target.name} on this host now") from None
 
-
-def name_of(target: TestTarget) -> str:
-    """The abstract socket name that stands for an engine: by its process, else by its URL."""
-    main = target.main
-    if main is not None:
-        return f"\0infertop/test/{main.pid}.{main.start_ticks}"
-    return f"\0infertop/test/{hashlib.sha256(target.url.encode()).hexdigest()[:32]}"
+    def release(self) -> None:
+        """Let others test it."""
+        if self._name is not None:
+            self._name.close()
+        if self._stat is not None:
+            os.close(self._stat)
 
 
 def _open(path: Path) -> int:
