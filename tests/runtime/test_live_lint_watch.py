@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from tests.support.program import ROOT
 from tests.verdict import made
 from tui.model.places import ContainerReading, Place, UnitReading
 from tui.model.readings import ProbeReading
@@ -13,6 +14,7 @@ from tui.model.settings import ManifestProbes, ProbeSettings, ProbeSpec
 from tui.model.status import Observed
 from tui.runtime.clock import SystemClock
 from tui.runtime.live_lint import LiveLint
+from tui.runtime.probe_manifest import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +76,20 @@ def test_a_kind_that_the_config_gives_is_judged_with_what_is_in_force() -> None:
     assert found(lint, engine())["P03"].text == (
         "timeout 1 s < probe p99 1.4 s so far: a busy server looks dead to liveness"
     )
+
+
+def test_of_a_manifest_its_stop_and_its_rollout_are_judged_too() -> None:
+    (manifest,) = read_manifest(ROOT / "tests/fixtures/manifests/gateway.yaml")
+    view = engine(probe_origin=manifest.origin, probe_specs=manifest.specs)
+    judged = found(watch(ProbeSettings(manifest=(manifest,))), view)
+    assert judged["D04"].arithmetic == "preStop 15 s < 300 s (deregistration_delay)"
+    assert judged["D11"].arithmetic == "deregistration_delay 300 s > grace 60 s"
+    assert judged["R06"].arithmetic == "replicas 1"
+    assert {finding.scope for finding in judged.values()} == {made.URL}
+    slow = dataclasses.replace(made.reading(), e2e_p99_s=80.0)
+    late = dataclasses.replace(view, engine=dataclasses.replace(view.engine, reading=slow))
+    assert "grace 60 s" in found(watch(ProbeSettings(manifest=(manifest,))), late)["D01"].arithmetic
+    assert found(watch(), view).keys().isdisjoint({"D01", "D04", "D11", "R02", "R06"})
 
 
 def test_of_a_manifest_every_kind_is_judged_and_one_that_lacks() -> None:

@@ -14,6 +14,7 @@ from tui.lint.judge import outcomes
 from tui.lint.measured import NOTHING
 from tui.lint.rule import Hit, s
 from tui.lint.shape import Container, Handler, HealthCheck, Probe, Workload
+from tui.model.settings import ManifestProbes
 from tui.model.text import clean
 from tui.model.verdicts import Finding
 from tui.probing.arithmetic import load_budget
@@ -35,10 +36,22 @@ _OF_PROBES = frozenset(
 )  # fmt: skip
 _OF_PLACES = frozenset(("P08", "D01", "D02", "D12", "D13", "D14", "B01", "B02", "B03", "B04"))
 _OF_ABSENCE = frozenset(("P15",))
+_OF_MANIFESTS = frozenset(
+    ("D01", "D02", "D04", "D05", "D06", "D07", "D08", "D09", "D11", "R01", "R02", "R03", "R06", "B02", "B03")
+)  # fmt: skip
+"""Beside those of its probes, which are judged as they are in force."""
 _OF_LOADS = frozenset(("P01", "P02"))
 _MILDER: Mapping[Level, Level] = {"error": "warning", "warning": "info", "info": "info"}
 _WRITTEN = ("timeoutSeconds", "restart", "Restart", "KillMode")
 """Settings in force have no file that would tell a written one from a default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeManifest(ManifestProbes):
+    """One container of a manifest that runs an engine, with all that the lint knows of its workload."""
+
+    workload: Workload
+    """That container alone in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,8 @@ class Settings:
     """They are a manifest's: a probe that is not among them does not exist."""
     container: ContainerReading | None = None
     unit: UnitReading | None = None
+    manifest: Workload | None = None
+    """What the operator says that it runs as: its container alone in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +157,8 @@ def _workloads(settings: Settings) -> Iterator[tuple[Workload, frozenset[str]]]:
     ids = _OF_PROBES | _OF_ABSENCE if settings.complete else _OF_PROBES
     yield _workload("kubernetes", name, Container(name, 0, probes=probes)), ids
     docker, unit = settings.container, settings.unit
+    if settings.manifest is not None:
+        yield settings.manifest, _OF_MANIFESTS
     if docker is not None:
         check = docker.healthcheck
         health = None

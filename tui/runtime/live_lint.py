@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from tui.lint.engines import NAMES
-from tui.lint.live import Seen, Settings, lint
+from tui.lint.live import Seen, Settings, WholeManifest, lint
 from tui.lint.measured import merged
 from tui.model.text import clean
 from tui.model.verdicts import Finding
@@ -125,8 +125,8 @@ class LiveLint:
         processes = view.processes or ()
         command = processes[0].cmdline if processes else ()
         kind = reading.engine if reading is not None else None
-        manifest = any(one.origin == view.probe_origin for one in self._probes.manifest)
-        probes = self._operators(view, manifest=manifest)
+        manifest = next((one for one in self._probes.manifest if one.origin == view.probe_origin), None)
+        probes = self._operators(view, manifest=manifest is not None)
         return Settings(
             url=view.url,
             kind=kind or (processes[0].engine if processes else None),
@@ -134,7 +134,8 @@ class LiveLint:
             options={**view.defaults, **view.args} if command else None,
             command=command,
             probes=probes,
-            complete=manifest,
+            complete=manifest is not None,
+            manifest=manifest.workload if isinstance(manifest, WholeManifest) else None,
             # the kubelet starts a pod's containers again, whatever their runtime was told
             container=None if place is not None and place.pod_uid is not None else container,
             # a service that an engine was merely started from (a terminal's, an agent's) is not its unit

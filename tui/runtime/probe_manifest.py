@@ -1,4 +1,4 @@
-"""``--manifest FILE``: the probes of the containers in it that run a known engine."""
+"""``--manifest FILE``: the containers in it that run a known engine, with their probes and their workload."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tui.lint.engines import engine_of
 from tui.lint.files import MAX_BYTES, read
-from tui.model.settings import ManifestProbes
+from tui.lint.live import WholeManifest
 from tui.model.text import clean
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class ManifestError(Exception):
     """Why a manifest cannot be used, with file and line."""
 
 
-def read_manifest(path: Path) -> tuple[ManifestProbes, ...]:
+def read_manifest(path: Path) -> tuple[WholeManifest, ...]:
     """One entry for each container that runs an engine, in the order of the file.
 
     Raises:
@@ -58,16 +58,17 @@ def _where(error: LintError) -> str:
     return f"{name}: {error.text}" if error.line is None else f"{name}:{error.line}: {error.text}"
 
 
-def _probes(workload: Workload, container: Container) -> ManifestProbes | None:
+def _probes(workload: Workload, container: Container) -> WholeManifest | None:
     engine = engine_of(container)
     if engine.kind is None:
         return None
     name = clean(workload.file, 300)
-    return ManifestProbes(
+    return WholeManifest(
         origin=f"{name}:{container.line}",
         engine=engine.kind,
         specs={kind: _spec(probe, container.ports, name) for kind, probe in container.probes.items()},
         port=engine.port,
+        workload=replace(workload, containers=(container,)),
     )
 
 
