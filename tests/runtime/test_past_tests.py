@@ -17,7 +17,7 @@ from tests.verdict import made
 from tui.model.places import ContainerReading
 from tui.model.status import Observed
 from tui.runtime.clock import SystemClock
-from tui.runtime.past_tests import FOLDER, PastTest, PastTests, drain_findings
+from tui.runtime.past_tests import FOLDER, PastTest, PastTests, findings_of_tests
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -72,7 +72,7 @@ async def found(state: Path, view: EngineView | None = None) -> tuple[PastTest, 
 
 
 def told(*tests: PastTest, after_s: float = 3 * 3600.0) -> list[tuple[str, str]]:
-    findings = drain_findings([(made.view(), tests)], AT_S + after_s)
+    findings = findings_of_tests([(made.view(), tests)], AT_S + after_s)
     assert all(finding.id == "drain-test" for finding in findings)
     return [(finding.level, finding.text) for finding in findings]
 
@@ -87,6 +87,26 @@ async def test_a_drain_that_passed_is_told_in_one_line(tmp_path: Path) -> None:
 async def test_a_drain_that_lost_requests_is_a_warning(tmp_path: Path) -> None:
     put(tmp_path, "a.json", json.dumps(report(5, 3)))
     assert told(*await found(tmp_path)) == [("warning", "drain 5/8 finished in 6.2s, 3.0h ago")]
+
+
+@pytest.mark.parametrize(
+    ("passed", "downtime", "level", "text"),
+    [
+        (True, 92.0, "info", "restart served again after 92s, 3.0h ago"),
+        (False, 92, "warning", "restart served again after 92s, yet failed, 3.0h ago"),
+        (False, None, "warning", "restart failed, 3.0h ago"),
+        (True, float("inf"), "info", "restart passed, 3.0h ago"),
+        (True, "long", "info", "restart passed, 3.0h ago"),
+    ],
+)
+async def test_a_restart_has_a_line_of_its_own(
+    tmp_path: Path, passed: bool, downtime: Any, level: str, text: str
+) -> None:
+    put(tmp_path, "a.json", json.dumps(report(test="restart", passed=passed, downtime_s=downtime)))
+    (restart,) = await found(tmp_path)
+    (line, never) = findings_of_tests([(made.view(), (restart,))], AT_S + 3 * 3600.0)
+    assert (line.id, line.level, line.text) == ("restart-test", level, text)
+    assert never.text == "drain never tested"
 
 
 async def test_the_newest_counts_by_the_time_of_the_test_of_each_sort(tmp_path: Path) -> None:
@@ -177,8 +197,8 @@ async def test_a_home_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: py
 def test_engines_that_were_never_drained_share_one_line() -> None:
     other = made.view(url="http://127.0.0.1:8001")
     remote = made.view(url="http://10.0.0.1:8000", local=False, processes=None)
-    (alone,) = drain_findings([(made.view(), ()), (remote, ())], AT_S)
+    (alone,) = findings_of_tests([(made.view(), ()), (remote, ())], AT_S)
     assert (alone.level, alone.scope, alone.text) == ("info", made.URL, "drain never tested")
-    (both,) = drain_findings([(made.view(), ()), (other, ())], AT_S)
+    (both,) = findings_of_tests([(made.view(), ()), (other, ())], AT_S)
     assert (both.scope, both.text) == ("host", "drain never tested (2 engines)")
-    assert drain_findings([(remote, ())], AT_S) == ()
+    assert findings_of_tests([(remote, ())], AT_S) == ()

@@ -43,7 +43,10 @@ def config_from(args: argparse.Namespace) -> Config:
 def add_probe_arguments(parser: argparse.ArgumentParser) -> None:
     """What screen and ``once`` may be told about probes."""
     parser.add_argument(
-        "--manifest", metavar="FILE", type=Path, help="the Kubernetes manifest it runs as: its probes, its grace"
+        "--manifest",
+        metavar="FILE",
+        type=Path,
+        help="the Kubernetes manifest it runs as: its probes, its grace",
     )
     parser.add_argument(
         "--generate", action="store_true", help="ask the engine for one token now and then (key g)"

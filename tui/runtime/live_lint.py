@@ -12,7 +12,7 @@ from tui.model.text import clean
 from tui.model.verdicts import Finding
 from tui.runtime.load_times import FILE, LoadTimes, LoadWatch, load_key
 from tui.runtime.measuring import Measuring
-from tui.runtime.past_tests import PastTests, drain_findings
+from tui.runtime.past_tests import PastTests, findings_of_tests
 
 if TYPE_CHECKING:
     import asyncio
@@ -91,7 +91,7 @@ class LiveLint:
             each = [self._engine(view, past, snapshot.taken_at) for view, past in tests]
             self._found = (
                 *(f for found in each for f in found),
-                *drain_findings(tests, snapshot.wall),
+                *findings_of_tests(tests, snapshot.wall),
                 *self._unused(snapshot),
             )
         return self._found

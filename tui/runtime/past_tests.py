@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tui.model.snapshot import EngineView
+    from tui.model.verdicts import Level
     from tui.runtime.clock import Clock
 
 FOLDER: Final = "tests"
@@ -47,6 +49,8 @@ class PastTest:
     """Epoch seconds of its start."""
     passed: bool
     figures: Figures
+    downtime_s: float | None = None
+    """Of a restart: from its port's end to the first served request."""
 
 
 class PastTests:
@@ -97,10 +101,10 @@ class PastTests:
         return changed if settled else None, tuple(_newest_first(self._folder))
 
 
-def drain_findings(
+def findings_of_tests(
     engines: Iterable[tuple[EngineView, tuple[PastTest, ...]]], wall: float
 ) -> tuple[Finding, ...]:
-    """One line for each engine whose drain was tested, and one for those of this host where it never was.
+    """A line for each test of each engine, and one for the engines of this host that were never drained.
 
     Args:
         engines: with their newest reports.
@@ -108,11 +112,12 @@ def drain_findings(
     """
     found, never = [], []
     for view, tests in engines:
-        drain = next((test for test in tests if test.test == "drain"), None)
-        if drain is not None:
-            text = f"drain {_outcome(drain)}, {seconds(max(0.0, wall - drain.at))} ago"
-            found.append(Finding("drain-test", "info" if drain.passed else "warning", view.url, text))
-        elif view.local and view.processes:
+        for test in sorted(tests, key=lambda test: test.test):
+            outcome = _drained(test) if test.test == "drain" else _restarted(test)
+            text = f"{test.test} {outcome}, {seconds(max(0.0, wall - test.at))} ago"
+            level: Level = "info" if test.passed else "warning"
+            found.append(Finding(f"{test.test}-test", level, view.url, text))
+        if view.local and view.processes and all(test.test != "drain" for test in tests):
             never.append(view.url)
     if never:
         many = f" ({len(never)} engines)" if len(never) > 1 else ""
@@ -121,7 +126,14 @@ def drain_findings(
     return tuple(found)
 
 
-def _outcome(test: PastTest) -> str:
+def _restarted(test: PastTest) -> str:
+    served = "" if test.downtime_s is None else f"served again after {seconds(test.downtime_s)}"
+    if test.passed:
+        return served or "passed"
+    return f"{served}, yet failed" if served else "failed"
+
+
+def _drained(test: PastTest) -> str:
     figures = test.figures
     took = "" if figures.exit_s is None else f" in {seconds(figures.exit_s)}"
     if figures.in_flight is None or figures.lost is None:
@@ -159,7 +171,13 @@ def _past_test(report: Any) -> PastTest:
         at=(at if at.tzinfo is not None else at.replace(tzinfo=dt.timezone.utc)).timestamp(),
         passed=report.get("passed") is True,
         figures=figures,
+        downtime_s=_span(report.get("downtime_s")),
     )
+
+
+def _span(value: Any) -> float | None:
+    known = type(value) in (int, float) and 0.0 <= value < math.inf
+    return float(value) if known else None
 
 
 def _text(target: dict[str, Any], name: str) -> str:
