@@ -39,8 +39,19 @@ def filled(url: str) -> tuple[Late, ...]:
     )
 
 
+def settled(shown: HostSnapshot, lasts_s: int) -> tuple[Late, ...]:
+    """For so long every figure has been what it is now."""
+    return tuple(Late(scope, signal, lasts_s, figure) for scope, signal, figure in _figures(shown))
+
+
 def history(shown: HostSnapshot, seconds: int = 1800, late: tuple[Late, ...] = ()) -> History:
-    """Smooth figures at one a second, with one gap of the engines'; shared, nobody adds to it."""
+    """Smooth figures at one a second, with one gap of the engines'; shared, nobody adds to it.
+
+    Args:
+        shown: each figure's wave ends at what it is here.
+        seconds: points of each series.
+        late: what came after the waves.
+    """
     return _history(tuple(_figures(shown)), seconds, late)
 
 

@@ -28,7 +28,7 @@ from tests.ui.scene_parts import (
     probes,
     snapshot,
 )
-from tests.ui.scene_past import filled, history
+from tests.ui.scene_past import filled, history, settled
 from tests.ui.trouble_scenes import broken_view, forbidden_view, hung_view, stale_view, unknown_view
 from tui.model.history import History
 from tui.model.readings import GpuSet
@@ -83,7 +83,7 @@ def sick_view(**mode: Any) -> View:
     return View(
         sick_snapshot(),
         SICK,
-        Trends(history(sick_snapshot(), late=filled(URLS[0]))),
+        Trends(history(snapshot(), late=(*settled(sick_snapshot(), 120), *filled(URLS[0])))),
         SICK_TIMELINES,
         Mode(**mode),
     )
@@ -127,7 +127,7 @@ def crowded_view(gpus: int = 16, engines: int = 12, **mode: Any) -> View:
     return View(
         found,
         Judgement((replace(sick, scope="host"), *well, sick), FINDINGS),
-        Trends(history(found, 700, filled(URLS[last]))),
+        Trends(history(snapshot(gpus, engines), 700, filled(URLS[last]))),
         {**dict.fromkeys(URLS[:last], filling[:1]), "host": filling, URLS[last]: filling},
         Mode(**mode),
     )

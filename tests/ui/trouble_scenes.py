@@ -20,7 +20,7 @@ from tests.ui.scene_parts import (
     probes,
     snapshot,
 )
-from tests.ui.scene_past import ENGINE_PAST, GPU_PAST, Late, history
+from tests.ui.scene_past import ENGINE_PAST, GPU_PAST, Late, history, settled
 from tui.model.history import History
 from tui.model.places import ContainerReading
 from tui.model.readings import GpuSet, Missing
@@ -175,14 +175,8 @@ def hung_view(**mode: Any) -> View:
     gpus = Observed(GpuSet(cards, "550.54.15"), FRESH)
     found = replace(snapshot(engines=1), gpus=gpus, engines=(stuck,), generate=True)
     judgement = Judgement((replace(verdict, scope="host"), verdict))
-    before = [
-        Late(f"gpu:GPU-{i}", signal, 42, getattr(cards[i], signal)) for i in range(8) for signal in GPU_PAST
-    ]
-    flowing = replace(found, gpus=snapshot().gpus, engines=(replace(stuck, engine=engine(0).engine),))
-    late = (*before, Late(URLS[0], "gen_tok_s", 42, 0.0))
-    return View(
-        found, judgement, Trends(history(flowing, late=late)), turned("engine_hung", 42), Mode(**mode)
-    )
+    past = history(snapshot(engines=1), late=settled(found, 42))
+    return View(found, judgement, Trends(past), turned("engine_hung", 42), Mode(**mode))
 
 
 def unknown_view(**mode: Any) -> View:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.ui.scene_parts import FRESH, NOW, URLS, WALL, engine, gpu, host, probes, snapshot
-from tests.ui.scene_past import ENGINE_PAST, GPU_PAST, HOST_PAST, Late, history
+from tests.ui.scene_past import history, settled
 from tui.model.history import History
 from tui.model.readings import DiskReading, EngineProcess, GpuSet
 from tui.model.settings import Slo, Thresholds
@@ -16,7 +16,7 @@ from tui.ui.view import Mode, View
 from tui.verdict.judge import judge_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tui.model.readings import GpuReading
     from tui.model.snapshot import EngineView, HostSnapshot
@@ -204,19 +204,12 @@ def judged(name: str, **mode: Any) -> View:
     judgement = judge_all(found, History(), Thresholds(), Slo())
     since = WALL - SINCE_S.get(name, 210.0)
     verdicts = tuple(replace(verdict, since=since) for verdict in judgement.verdicts)
-    past = () if name == "loading" else ((WALL - 1500, "healthy"),)
-    lines = {v.scope: (*past, (since, v.verdict)) for v in verdicts}
-    past_figures = history(found, late=tuple(_lately(found, int(WALL - since))))
-    return View(found, replace(judgement, verdicts=verdicts), Trends(past_figures), lines, Mode(**mode))
-
-
-def _lately(found: HostSnapshot, lasts_s: int) -> Iterator[Late]:
-    """For so long every figure has been what it is now."""
-    reading = found.engines[0].engine.reading
-    for signal in ENGINE_PAST:
-        yield Late(URLS[0], signal, lasts_s if reading else 9999, getattr(reading, signal, None))
-    for card in found.gpus.reading.gpus if found.gpus.reading else ():
-        for signal in GPU_PAST:
-            yield Late(f"gpu:{card.uuid}", signal, lasts_s, getattr(card, signal))
-    for signal in HOST_PAST:
-        yield Late("host", signal, lasts_s, getattr(found.host.reading, signal))
+    held = int(WALL - since)
+    before: tuple[tuple[float, str], ...] = ((WALL - 1500, "healthy"),)
+    if name == "loading":  # this program began to watch with it
+        before, figures = (), history(found, held)
+    else:
+        cards = len(found.gpus.reading.gpus) if found.gpus.reading else 0
+        figures = history(snapshot(cards, 1), late=settled(found, held))
+    lines = {v.scope: (*before, (since, v.verdict)) for v in verdicts}
+    return View(found, replace(judgement, verdicts=verdicts), Trends(figures), lines, Mode(**mode))
