@@ -90,7 +90,7 @@ def test_instances_stand_under_their_card() -> None:
     lines = [plain(line) for line in pane(scenes.broken_view())]
     at = next(i for i, line in enumerate(lines) if " 6 H100" in line)
     for line in lines[at + 1 : at + 3]:
-        assert re.search(r"│    └1g\.10gb +– +– +7\.8/10", line)
+        assert re.search(r"│ └[02] 1g\.10gb +– +– +7\.8/10", line)
 
 
 def test_other_vendors_and_notes_are_said() -> None:
@@ -146,9 +146,9 @@ def test_the_age_of_all_of_them_is_said_at_every_size(size: tuple[int, int]) -> 
     assert "31s old" in text
     assert "14s old" in text
     if size != (40, 12):
-        assert "stuck in nvmlDevice" in text
+        assert re.search("stuck in nvmlDevice|a driver call does not return", text)
 
 
 def test_a_zoomed_pane_without_borders_says_its_age_too() -> None:
     text = as_text(scenes.stale_view(full="gpus"), 50, 14)
-    assert "GPUs  31s old: stuck in" in text
+    assert re.search(r"GPUs  31s old *\n *stuck in nvmlDevice", text)

@@ -112,7 +112,7 @@ def _columns(width: int, height: int, needs: Needs) -> Layout:
     # every row of the tables comes before charts and probes; what is left over goes to the charts first
     middle = min(max(table, 6), room - 8)
     below = min(below, room - middle)
-    middle = min(room - below, table + charts)
+    middle = min(room - below, max(table + charts, middle))
     y = 1 + verdict
     return Layout(
         {

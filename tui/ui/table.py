@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from tui.ui.lines import Line, Span, cut, fit, left, right, width
+from tui.ui.lines import Line, Span, fit, left, right, width, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from tui.ui.lines import Role
 
 R = TypeVar("R")
 
@@ -46,7 +48,7 @@ def for_names(columns: Sequence[Column[R]], names: Iterable[str], size: int) -> 
     first, *others = columns
     room = size - sum(column.size + 1 for column in others if not column.rank)
     longest = max(map(len, names), default=0)
-    return [replace(first, size=max(first.size, min(longest, first.grow, NAME, room))), *others]
+    return [replace(first, size=max(first.size, min(longest, NAME, room))), *others]
 
 
 def choose(columns: Sequence[Column[R]], size: int) -> list[tuple[Column[R], int]]:
@@ -115,8 +117,24 @@ def overflow(count: int, room: int) -> int:
     return 0 if count <= room else count - max(1, room - 1)
 
 
-def noted(chosen: Sequence[tuple[Column[R], int]], item: R, heads: int, note: Span, size: int) -> Line:
-    """A row whose figures cannot be shown: its first ``heads`` columns, then why, over the rest."""
+def noted(
+    chosen: Sequence[tuple[Column[R], int]], item: R, heads: int, notes: Sequence[str], role: Role, size: int
+) -> Line:
+    """A row whose figures cannot be shown: its first ``heads`` columns, then why, over the rest.
+
+    Args:
+        chosen: all columns, and how wide each is.
+        item: the row.
+        heads: how many of them stand.
+        notes: wordings, the fullest first; the first that is whole is taken.
+        role: of the note.
+        size: cells.
+    """
     start = row(chosen[:heads], item)
-    room = size - sum(len(span.text) for span in start) - 1
-    return (*start, Span(GAP), note._replace(text=cut(note.text, room)))
+    return (*start, Span(GAP), Span(told(notes, size - width(start) - 1)[0], role))
+
+
+def told(wordings: Sequence[str], size: int, rows: int = 1) -> list[str]:
+    """The first wording that is whole on so many lines; the shortest, cut with a mark, where none is."""
+    fitting = (lines for text in wordings if len(lines := wrap(text, size)) <= rows)
+    return next(fitting, None) or wrap(min(wordings, key=len), size, rows)

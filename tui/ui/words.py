@@ -29,7 +29,7 @@ GPU_REASONS: Final[dict[Reason, str]] = {
     "driver_mismatch": "NVIDIA driver and library versions differ",
     "no_permission": "no permission to ask the NVIDIA driver",
     "old_driver": "NVIDIA driver too old for this",
-    "stuck": "a call into the NVIDIA driver does not return",
+    "stuck": "a driver call does not return",
     "lost": "GPU fell off the bus",
     "reset": "GPU needs a reset",
     "insufficient_power": "GPU lacks external power",

@@ -119,7 +119,7 @@ class PlanSheet:
         role = self._role("type")
         asks: Line = (self._mark("type"), Span("type ", role), Span(self.wanted, "value"), Span(": ", role))
         room = size - width(asks) - 1
-        typed = self.typed[-max(0, room) :] if room > 0 else ""
+        typed = narrow(self.typed)[-max(0, room) :] if room > 0 else ""
         match: Role = "calm" if self.typed == self.wanted else "key"
         cursor = Span("█" if self.focus == "type" else "_", "muted", "press('type')")
         return (*asks, Span(typed, match, "press('type')"), cursor)
@@ -131,12 +131,12 @@ class PlanSheet:
             Span("  "),
         )
         if "start" not in self.controls:
-            return (*cancel, Span(self.said, "warn"))
+            return (*cancel, Span(narrow(self.said), "warn"))
         ready = self.typed == self.wanted
         role: Role = "notice" if ready else "muted"
         text = f"[ Start the {self.test} test ]" if size >= 44 else "[ Start it ]"
         line = (*cancel, self._mark("start"), Span(text, role, "press('start')"))
-        said = cut(self.said, size - width(line) - 2)
+        said = cut(narrow(self.said), size - width(line) - 2)
         return (*line, Span("  "), Span(said, "warn"))
 
 

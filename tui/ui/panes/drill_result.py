@@ -153,13 +153,18 @@ def _before(report: dict[str, Any], size: int) -> list[Line]:
     for index, run in enumerate(previous):
         passed = run.get("passed")
         word = _WORDS[passed].lower() if isinstance(passed, bool) else "no result"
-        text = f"{run.get('started_at')}  {word}, {run.get('finished')}/{run.get('in_flight')} finished"
+        text = f"{_day(run.get('started_at'))}  {word}, {run.get('finished')}/{run.get('in_flight')} finished"
         if isinstance(run.get("exit_s"), (int, float)):
             text += f", exit after {run['exit_s']:.1f} s"
         if isinstance(run.get("downtime_s"), (int, float)):
             text += f", no service for {run['downtime_s']:.1f} s"
         lines += _listed("before" if index == 0 else "", text, "text", size)
     return lines
+
+
+def _day(instant: object) -> str:
+    """An instant of a report, e.g. ``2027-01-14 08:00:00 UTC``."""
+    return str(instant or DASH).replace("T", " ").replace("+00:00", " UTC")
 
 
 def _listed(label: str, text: str, role: Role, size: int) -> list[Line]:

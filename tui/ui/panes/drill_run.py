@@ -73,7 +73,7 @@ class RunSheet:
                 *((Span(part, "notice"),) for part in folded(question, size)),
                 (Span("c", "key", "cancel"), Span(" yes, cancel   any other key: go on", "text")),
             ]
-        return [(Span(cut(self.said, size), "warn"),)] if self.said else []
+        return [(Span(cut(narrow(self.said), size), "warn"),)] if self.said else []
 
     def keys(self) -> Sequence[SheetKey]:
         """Of the page."""

@@ -26,7 +26,7 @@ _STATES: dict[str | None, str] = {
     "engine_down": "down",
     "engine_hung": "hung",
     "loading": "loading",
-    "draining": "drain",
+    "draining": "draining",
 }
 """Verdicts that say what an engine is doing."""
 
@@ -180,7 +180,7 @@ def _named(label: str, size: int, form: Form, field: str, unit: str = "", *, ran
 
 
 INLINE: tuple[Column[Row], ...] = (
-    Column("engine", 10, _name, grow=16, to_left=True, shorten=fit_name),
+    Column("engine", 10, _name, to_left=True, shorten=fit_name),
     _named("run", 3, count, "running", rank=0),
     _named("wait", 4, count, "waiting", rank=0),
     _named("kv", 3, ratio_as_percent, "kv_usage", "%", rank=0),

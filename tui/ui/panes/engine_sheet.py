@@ -37,7 +37,7 @@ def about(engine: EngineView, size: int) -> list[Line]:
         ("by default", assumed),
         ("access", access),
         ("runs in", _place(engine)),
-        ("stops", [engine.stopping] if engine.stopping else []),
+        ("stops", [narrow(engine.stopping)] if engine.stopping else []),
         ("last end", _end(engine)),
         *((line_of, [line]) for line_of, line in _end_lines(engine)),
         ("a GPU has", _arithmetic(engine)),
@@ -52,14 +52,14 @@ def _place(engine: EngineView) -> list[str]:
     place = engine.place
     if place is None:
         return []
-    found = [f"pod {place.pod_uid}"] if place.pod_uid else []
+    found = [f"pod {narrow(place.pod_uid)}"] if place.pod_uid else []
     if place.container_id:
         found += _container(engine, place.container_id)
     unit, status = engine.unit.reading, engine.unit.status
     if place.unit and not place.container_id:
         found.append(f"unit {narrow(place.unit)}")
         if unit is not None:
-            found += [f"{unit.active} ({unit.sub})"] if unit.active else []
+            found += [narrow(f"{unit.active} ({unit.sub})")] if unit.active else []
             found += [f"Restart={narrow(unit.restart)}"] if unit.restart else []
             found += [f"restarted {unit.restarts} times"] if unit.restarts else []
             found += [f"stops within {seconds(unit.stop_timeout_s)}"] if unit.stop_timeout_s else []

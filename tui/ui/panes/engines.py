@@ -125,18 +125,26 @@ def _line(chosen: Sequence[tuple[Column[Row], int]], item: Row, size: int) -> Li
     """The row, or instead of figures that cannot be shown why that is."""
     status = item.engine.engine.status
     reading = item.reading
+    notes: list[str]
+    role: Role
     if status.state is SourceState.PENDING:
-        note = Span("reading…", "muted")
+        notes, role = ["reading…"], "muted"
     elif not item.shows_figures or reading is None:
-        seen = f"; last seen {seconds(status.age_s)} ago" if status.age_s is not None else ""
-        role: Role = "text" if item.verdict in TRANSIENT else "hot"  # one that loads may well refuse
-        note = Span(engine_reason(status.reason, item.engine.url) + seen, role)
+        why = engine_reason(status.reason, item.engine.url)
+        short = why.partition(" at ")[0]
+        notes, role = (
+            [why, short],
+            "text" if item.verdict in TRANSIENT else "hot",
+        )  # one that loads may well refuse
+        if status.age_s is not None:
+            age = seconds(status.age_s)
+            notes = [f"{why}; last seen {age} ago", f"{short}; seen {age} ago", f"{short}, {age}"]
     elif reading.reason is not None:
-        note = Span(engine_reason(reading.reason, item.engine.url), "text")
+        notes, role = [engine_reason(reading.reason, item.engine.url)], "text"
     else:
         return row(chosen, item)
     heads = 2 if len(chosen) > 1 and chosen[1][0].head == "state" else 1
-    return noted(chosen, item, heads, note, size)
+    return noted(chosen, item, heads, notes, role, size)
 
 
 def _charts(item: Row) -> list[Chart]:

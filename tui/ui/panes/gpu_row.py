@@ -131,12 +131,15 @@ def _spark(item: Row, count: int) -> Span:
 
 
 def _index(item: Row) -> Span:
-    return Span(str(item.gpu.index), "label") if item.is_card else Span("")
+    """A card's, or which of its MIG instances it is."""
+    if item.is_card:
+        return Span(str(item.gpu.index), "label")
+    return Span("└" if item.gpu.mig_index is None else f"└{item.gpu.mig_index}", "label")
 
 
 def _name(item: Row, name: str) -> Span:
     """A card's name, or a MIG instance's below it."""
-    return Span(name) if item.is_card else Span(f"└{narrow(item.gpu.mig_name or 'MIG', 20)}")
+    return Span(name) if item.is_card else Span(narrow(item.gpu.mig_name or "MIG", 20))
 
 
 def pcie(gpu: GpuReading) -> str:

@@ -13,7 +13,7 @@ from tui.ui.lines import Line, Role, Span, beside, cut, fit, narrow, width, wrap
 from tui.ui.panes.charted import Chart, charts
 from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio
 from tui.ui.panes.gpu_sheet import sheet, spelled
-from tui.ui.table import Column, choose, head, noted, row, window
+from tui.ui.table import Column, choose, head, noted, row, told, window
 from tui.ui.view import figure
 from tui.ui.words import READING, THROTTLES, age, elapsed, gpu_reason
 
@@ -33,10 +33,10 @@ _SPACES = re.compile(" +")
 
 
 def title(view: View) -> Line:
-    """The title, with what is wrong with all devices at once."""
+    """The title, with how old all devices' figures are."""
     spans = [Span("2 ", "muted"), Span("GPUs", "title")]
     observed = view.snapshot.gpus
-    if old := _old(view):
+    if old := age(observed.status):
         spans.append(Span(f"  {old}", "warn"))
     elif observed.reading and observed.reading.driver_version:
         spans.append(Span(f"  driver {narrow(observed.reading.driver_version, 20)}", "muted"))
@@ -48,11 +48,14 @@ def _count(view: View) -> int:
     return len(reading.gpus) if reading is not None else 0
 
 
-def _old(view: View) -> str:
-    """How old all of it is, and why; nothing while it is fresh."""
+def _old(view: View) -> list[str]:
+    """How old all of it is, and why, the fullest first; nothing while it is fresh."""
     status = view.snapshot.gpus.status
     old = age(status)
-    return f"{old}: {gpu_reason(status.reason, status.detail)}" if old and status.reason else old
+    if not old or not status.reason:
+        return [old] if old else []
+    whys = dict.fromkeys((gpu_reason(status.reason, status.detail), gpu_reason(status.reason)))
+    return [*(f"{old}: {why}" for why in whys), old]
 
 
 def body(view: View, size: int, height: int) -> list[Line]:
@@ -62,7 +65,11 @@ def body(view: View, size: int, height: int) -> list[Line]:
         return _nothing(view, size, height)
     full = view.mode.full == "gpus"
     chosen = choose(FULL if full else COLUMNS, size)
-    lines = [head(chosen), *_table(chosen, rows, size, 2 * len(rows) if full else height - 1, _skipped(view))]
+    status = view.snapshot.gpus.status
+    why = gpu_reason(status.reason, status.detail) if age(status) and status.reason else ""
+    lines: list[Line] = [(Span(part, "warn"),) for part in wrap(why, size, ASIDES)] if why else []
+    room = 2 * len(rows) if full else height - 1 - len(lines)
+    lines += [head(chosen), *_table(chosen, rows, size, room, _skipped(view))]
     lines += _asides(view, size, ASIDES if full else min(ASIDES, height - len(lines)))
     room = height - len(lines) - 1
     if full:
@@ -79,12 +86,15 @@ def flat(view: View, size: int, height: int) -> list[Line]:
     mark = Span("▸" if view.mode.focused == "gpus" else " ", "focus")
     rows = _rows(view)
     if not rows:
-        label = () if view.mode.filter else (Span("GPU ", "title"),)  # what the filter leaves says it itself
-        lines = [(*label, *line) for line in _nothing(view, size - 5, height)]
+        # what the filter leaves says itself what it is about
+        label = () if view.mode.filter else (Span("GPU ", "title"),)
+        lines = [(*label, *line) for line in _nothing(view, size - 5, height)[:1]]
+        lines += [(Span(" " * width(label)), *line) for line in _nothing(view, size - 5, height)[1:]]
     elif as_table(view, height):
         chosen = choose(COLUMNS, size - 1)
-        old = cut(_old(view), size // 2)  # over the last headings: figures stand under the first
-        heads = beside(head(chosen), (Span(f" {old}", "warn"),), size - 1) if old else head(chosen)
+        heads = head(chosen)
+        if old := _old(view):  # over the last headings: figures stand under the first
+            heads = beside(heads, (Span(f" {told(old, size // 2)[0]}", "warn"),), size - 1)
         lines = [heads, *_table(chosen, rows, size - 1, height - 1, _skipped(view))]
     else:
         lines = _summary(rows, size - 1, height, _old(view))
@@ -167,20 +177,16 @@ def _explained(
     for index, item in enumerate(telling):
         first = _state(chosen, item, size)[1]
         most = room - (len(telling) - index - 1)
-        found[item.scope] = _told([first + text for text in _wordings(item)], size - _DETAIL_AT, most)
+        found[item.scope] = told([first + text for text in _wordings(item)], size - _DETAIL_AT, most)
         room -= len(found[item.scope])
     return found
 
 
-def _told(wordings: Sequence[str], size: int, rows: int = 1) -> list[str]:
-    """The first wording that is whole on so many lines; the shortest, cut with a mark, where none is."""
-    fitting = (lines for text in wordings if len(lines := wrap(text, size)) <= rows)
-    return next(fitting, None) or wrap(min(wordings, key=len), size, rows)
-
-
 def telling(view: View) -> int:
-    """How many devices have something to tell on a line below their own."""
-    return sum(bool(_wordings(item)) for item in _rows(view))
+    """How many lines the pane could use beside its rows: for what is wrong with one of them, or with all."""
+    rows = _rows(view)
+    of_all = bool(view.snapshot.gpus.status.reason)
+    return sum(bool(_wordings(item)) for item in rows) + of_all
 
 
 def _trouble(item: Row) -> tuple[bool, bool, bool, float, int]:
@@ -197,14 +203,14 @@ def _line(
         return row(chosen, item)
     heads = _heads(chosen)
     if explained and item.gpu.stale_s is not None and heads < len(chosen):
-        return noted(chosen, item, heads, Span(_state(chosen, item, size)[0], "hot"), size)
+        return noted(chosen, item, heads, _state(chosen, item, size)[:1], "hot", size)
     wordings = _wordings(item)
     by_age, by_state = ([f"{word}: {text}" for text in wordings] for word in (_aged(item), item.gpu.state))
-    told = [*by_age, *by_state, *wordings]
+    notes = [*by_age, *by_state, *wordings]
     # the card's name gives way to the end of the shortest
     rooms = [(heads, size - sum(cells + 1 for _, cells in chosen[:heads])) for heads in (2, 1)]
-    heads, room = next((pair for pair in rooms if any(len(text) <= pair[1] for text in told)), rooms[0])
-    return noted(chosen, item, heads, Span(_told(told, room)[0], "hot"), size)
+    heads, _ = next((pair for pair in rooms if any(len(text) <= pair[1] for text in notes)), rooms[0])
+    return noted(chosen, item, heads, notes, "hot", size)
 
 
 def _heads(chosen: Sequence[tuple[Column[Row], int]]) -> int:
@@ -278,9 +284,10 @@ def _charts(view: View, rows: list[Row]) -> list[Chart]:
     ]
 
 
-def _summary(rows: list[Row], size: int, height: int, old: str) -> list[Line]:
-    """All devices in one line, or two; ``old``: their age and why, if they are not fresh."""
+def _summary(rows: list[Row], size: int, height: int, old: Sequence[str]) -> list[Line]:
+    """All devices in one line, or two; ``old``: wordings of their age and why, if they are not fresh."""
     cards = [r for r in rows if r.is_card]
+    when, _, reason = (old[0] if old else "").partition(": ")
     working, ill = [r for r in cards if r.works], [r for r in cards if not r.works]
     label = Span("GPU " if len(cards) == 1 else f"{len(cards)} GPU ", "title")
     sm = [r.gpu.sm_pct for r in working]
@@ -313,10 +320,9 @@ def _summary(rows: list[Row], size: int, height: int, old: str) -> list[Line]:
         first = _whole((label, Span(said, "hot")), spread, size)
         which = f"GPU {ill[0].gpu.index}: " if len(ill) > 1 else ""
         wordings = _wordings(ill[0])
-        (why,) = _told([*(which + text for text in wordings), *wordings], size - len(label.text))
+        (why,) = told([*(which + text for text in wordings), *wordings], size - len(label.text))
         return [first, (Span(" " * len(label.text)), Span(why, "hot"))][:height]
     if old:
-        when, _, reason = old.partition(": ")
         second = (Span(" " * len(label.text)), Span(cut(reason, size - len(label.text)), "warn"))
         first = _whole(_whole((label, Span(when, "warn")), spread, size), rest, size)
         return [first, *([second] if reason else [])][:height]

@@ -65,7 +65,8 @@ def gpus(view: View) -> str:
     """Cards that work by count and kind, and those that do not, e.g. ``7x H100 1 lost``."""
     reading = view.snapshot.gpus.reading
     if reading is None or not reading.gpus:
-        return "no GPU" if view.snapshot.gpus.status.reason else "GPU –"
+        none = reading is not None or view.snapshot.gpus.status.reason == "no_driver"
+        return "no GPU" if none else f"GPU {DASH}"
     cards = [gpu for gpu in reading.gpus if gpu.parent_uuid is None]
     kinds = Counter(gpu_kind(gpu.name) for gpu in cards if gpu.state == "ok")
     words = [f"{n}x {kind}" for kind, n in kinds.most_common(2)]

@@ -87,7 +87,8 @@ def _row(chosen: list[tuple[Column[Row], int]], item: Row, size: int) -> Line:
     probe = item.probe
     if probe.status is None and probe.waiting_s is None and probe.note:
         heads = sum(column.head in ("engine", "probe", "path") for column, _ in chosen)
-        return noted(chosen, item, heads, Span(narrow(probe.note), "muted"), size)
+        note = narrow(probe.note)
+        return noted(chosen, item, heads, (note, f"{note.partition(' (')[0]} …"), "muted", size)
     return row(chosen, item)
 
 
@@ -112,7 +113,7 @@ def _details(view: View, size: int) -> list[Line]:
             strip = probe_notes.history(probe, size - 11)
             if strip:
                 lines.append((Span(f"{probe.kind:<11}", "label"), *_results(strip)))
-            if probe.note and probe.status is not None:  # else its row says it
+            if probe.note:
                 lines += [
                     (Span(f"{'':<11}"), Span(part, "muted")) for part in wrap(narrow(probe.note), size - 11)
                 ]
@@ -270,9 +271,7 @@ def _would_text(probe: ProbeReading) -> str:
 
 
 _HEADS: tuple[Column[Row], ...] = (
-    Column(
-        "engine", 8, lambda r: Span(engine_name(r.engine)), grow=18, to_left=True, rank=1, shorten=fit_name
-    ),
+    Column("engine", 8, lambda r: Span(engine_name(r.engine)), to_left=True, rank=1, shorten=fit_name),
     Column("probe", 9, lambda r: Span(r.probe.kind), grow=10, to_left=True),
     Column("path", 8, lambda r: Span(narrow(r.probe.path), "muted"), grow=18, to_left=True, rank=5),
     Column("answer", 8, _status, to_left=True),

@@ -89,9 +89,8 @@ def _figures(view: View, explanation: Explanation, evidence: Evidence, state: st
     if size >= SPARK_AT:
         spans += _history(view, explanation, evidence)
     room = size - width(spans) - 1
-    text = narrow(evidence.text)  # half of it says no more than the figures before it
-    if len(text) <= room or room >= WORDS:
-        spans.append(Span(f" {cut(text, room)}", "muted"))
+    if room >= WORDS:  # half of it says no more than the figures before it
+        spans.append(Span(f" {cut(narrow(evidence.text), room)}", "muted"))
     return tuple(spans)
 
 

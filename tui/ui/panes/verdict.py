@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.model.verdicts import LEVELS
-from tui.ui.lines import Line, Span, cut, fit, flow, narrow, width, wrap
+from tui.ui.lines import Line, Span, cut, cut_name, fit, flow, narrow, width
 from tui.ui.marks import badge, finding_line
 from tui.ui.panes.past import strip
+from tui.ui.table import told
 from tui.ui.view import QUIET, headline, others
 from tui.ui.words import READING, SHORT_VERDICTS, elapsed, model_name, scope_name
+from tui.verdict.words import named
 
 if TYPE_CHECKING:
     from tui.model.verdicts import Finding, Verdict
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 LABEL = 9
 """Cells of the labels in front."""
 MORE = len("   +99 more")
+_LIMIT = re.compile(r" \([^()]*\)$")
+COUNTED = 3
+"""From so many on engines that are well are counted, not named."""
 
 
 def title(view: View) -> Line:
@@ -90,7 +97,8 @@ def _headline(view: View, main: Verdict, size: int) -> Line:
             if model and room >= min(len(model), 14):
                 line = (*line, Span(f" {cut(model, min(room, 32))}", "text"))
             return (*line, *tail)
-    return fit((name,), size)
+    room = size - width((name, gap))
+    return (name, gap, Span(cut_name(scope, room), "value")) if room > MORE else fit((name,), size)
 
 
 def _endings(view: View, main: Verdict) -> list[tuple[Line, ...]]:
@@ -115,10 +123,13 @@ def _endings(view: View, main: Verdict) -> list[tuple[Line, ...]]:
 
 
 def _because(main: Verdict, size: int, rows: int) -> list[Line]:
-    items: list[Line] = [(Span(narrow(evidence.text)),) for evidence in main.evidence if evidence.text]
+    room = size - MORE
+    texts = (narrow(evidence.text) for evidence in main.evidence if evidence.text)
+    # a figure without its limit is more than half of both
+    items: list[Line] = [(Span(text if len(text) <= room else _LIMIT.sub("", text)),) for text in texts]
     items += [
         (Span(f"{'' if index else 'not known: '}{narrow(what)}", "muted"),)
-        for index, what in enumerate(main.missing)
+        for index, what in enumerate(named(main.missing))
     ]
     return _flowing(items, size, rows) if rows else []
 
@@ -126,7 +137,10 @@ def _because(main: Verdict, size: int, rows: int) -> list[Line]:
 def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
     if not rows or not main.advice:
         return []
-    return [(Span(line, "text"),) for line in wrap("; ".join(map(narrow, main.advice)), size, rows)]
+    items = [narrow(text) for text in main.advice]
+    wordings = ["; ".join(items)]
+    wordings += ["; ".join([*items[:n], f"+{len(items) - n} more"]) for n in range(len(items) - 1, 0, -1)]
+    return [(Span(line, "text"),) for line in told(wordings, size, rows)]
 
 
 def _also(view: View, main: Verdict) -> list[Line]:
@@ -141,8 +155,20 @@ def _also(view: View, main: Verdict) -> list[Line]:
         names = ", ".join(SHORT_VERDICTS[name] for name in main.secondary)
         items.append((Span("secondary ", "label"), Span(names)))
     items += [finding_line(finding) for finding in findings if finding.level == "info"]
-    items += [(Span(f"{scope} {title}", "muted"),) for v, scope, title in rest if v.verdict in QUIET]
-    return items
+    return items + _quiet([(scope, title) for v, scope, title in rest if v.verdict in QUIET])
+
+
+def _quiet(rest: list[tuple[str, str]]) -> list[Line]:
+    """Scopes that are well: by name where there are few, else counted."""
+    engines = Counter(title for scope, title in rest if scope != "host")
+    items: list[Line] = [
+        (Span(f"{scope} {title}", "muted"),)
+        for scope, title in rest
+        if scope == "host" or engines[title] < COUNTED
+    ]
+    return items + [
+        (Span(f"{count} others {title}", "muted"),) for title, count in engines.items() if count >= COUNTED
+    ]
 
 
 def _together(findings: tuple[Finding, ...]) -> list[Finding]:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tui.model.verdicts import CALM
-from tui.ui.lines import Line, Role, Span, narrow, width, wrap
+from tui.ui.lines import Line, Role, Span, cut_name, narrow, width, wrap
 from tui.ui.marks import badge, finding_line
 from tui.ui.moments import listed as marks_listed
 from tui.ui.panes.past import strip
@@ -14,6 +14,7 @@ from tui.ui.panes.rules import answers
 from tui.ui.view import QUIET, looked_at, ranked, scopes
 from tui.ui.words import READING, SHORT_VERDICTS, elapsed, scope_name
 from tui.verdict.texts import TEXTS
+from tui.verdict.words import named, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,7 +48,8 @@ def _scopes(view: View, chosen: Verdict, size: int) -> list[Line]:
     for scope in scopes(view):
         here = scope == chosen.scope
         name = scope_name(scope, view.snapshot)
-        items.append((Span("▸" if here else " ", "focus"), Span(name, "value" if here else "muted")))
+        shown = cut_name(name, size - 1)
+        items.append((Span("▸" if here else " ", "focus"), Span(shown, "value" if here else "muted")))
     lines: list[Line] = []
     for item in items:
         if lines and width(lines[-1]) + width(item) + 2 <= size:
@@ -73,7 +75,7 @@ def _verdict(view: View, verdict: Verdict, size: int) -> list[Line]:
         lines += _listed("changing", [text], size, "notice")
     lines += _listed("confidence", [_sure(view, verdict)], size, "text")
     lines += _listed("because", [e.text for e in verdict.evidence if e.text], size, "text", joined=True)
-    lines += _listed("not known", verdict.missing, size, "muted", joined=True)
+    lines += _listed("not known", named(verdict.missing), size, "muted", joined=True)
     lines += _listed("do", verdict.advice, size, "text")
     also = [name.replace("_", " ") for name in verdict.secondary]
     lines += _listed("also fits", also, size, "text", joined=True)
@@ -85,11 +87,9 @@ def _verdict(view: View, verdict: Verdict, size: int) -> list[Line]:
 def _first(view: View, verdict: Verdict, size: int) -> Line:
     """Verdict, scope and age; one loud place is enough, so only the worst verdict is a badge."""
     loud = verdict.verdict in QUIET or verdict is next(iter(ranked(view)), None) or verdict.scope != "host"
-    line: Line = (
-        badge(verdict) if loud else Span(narrow(verdict.title), "notice"),
-        Span("  "),
-        Span(scope_name(verdict.scope, view.snapshot), "value"),
-    )
+    name = badge(verdict) if loud else Span(narrow(verdict.title), "notice")
+    scope = cut_name(scope_name(verdict.scope, view.snapshot), size - len(name.text) - 2)
+    line: Line = (name, Span("  "), Span(scope, "value"))
     if verdict.since is not None:
         lasts = elapsed(view.snapshot.wall - verdict.since)
         clock = time.strftime("%H:%M:%S", time.localtime(verdict.since))
@@ -109,7 +109,8 @@ def _sure(view: View, verdict: Verdict) -> str:
         # that nothing at all would turn it says nothing of how close it is
         if nearest is not None and len(nearest.moves) == 1 and nearest.distance < 1.0:
             move = nearest.moves[0]
-            reasons.append(f"the nearest limit, of {move.signal}, is {100 * nearest.distance:.0f} % away")
+            away = f"{100 * nearest.distance:.0f} % away"
+            reasons.append(f"the nearest limit, of {word(move.signal)}, is {away}")
     return f"{verdict.confidence}: {'; '.join(map(narrow, reasons))}" if reasons else verdict.confidence
 
 
@@ -123,7 +124,7 @@ def _explained(view: View, verdict: Verdict, explanation: Explanation, size: int
         lines += [(), (Span("what cannot be known here, and what would bring it", "label"),)]
     for lack in explanation.lacking:
         brings = f" → {lack.enable}" if lack.enable else ""
-        lines += _listed(narrow(lack.field, 24), [f"{lack.why}{brings}"], size, "text", label_size=25)
+        lines += _listed(narrow(word(lack.field), 24), [f"{lack.why}{brings}"], size, "text", label_size=25)
     return lines
 
 
@@ -137,8 +138,9 @@ def _engines(view: View, verdict: Verdict, size: int) -> list[Line]:
     lines: list[Line] = [(), (Span("the host's verdict is ", "label"), Span(text))]
     for found in engines:
         role: Role = "calm" if found.verdict in CALM else "notice"
-        name = Span(f"{scope_name(found.scope, view.snapshot)}  ", "muted")
-        lines.append((Span(INDENT), name, Span(narrow(found.title), role)))
+        said = narrow(found.title)
+        name = cut_name(scope_name(found.scope, view.snapshot), size - len(INDENT) - 2 - len(said))
+        lines.append((Span(INDENT), Span(f"{name}  ", "muted"), Span(said, role)))
     return lines
 
 

@@ -13,6 +13,7 @@ from textual.worker import Worker, WorkerState
 from tui.actions.plan import RefusedError
 from tui.actions.plan_text import rows
 from tui.actions.stops import Wish
+from tui.model.text import clean
 from tui.ui import drill_desk as desk
 from tui.ui.lines import narrow
 from tui.ui.panes.drill_plan import PlanSheet
@@ -229,7 +230,7 @@ class DrillDialog(DrillPage):
     def on_paste(self, event: events.Paste) -> None:
         """As typed; its line ends confirm nothing."""
         event.stop()
-        self._type(narrow(event.text, _LONGEST_NAME))
+        self._type(clean(event.text, _LONGEST_NAME))
 
     def _type(self, text: str) -> None:
         if "type" in self._controls():
@@ -288,7 +289,7 @@ class DrillDialog(DrillPage):
         if plan is None or self._prepared is None or self._refused or self._busy:
             return
         if self._typed != plan.target.name:
-            self._said = f"type {narrow(plan.target.name, 60)} first" if not self._typed else "not the name"
+            self._said = f"type {clean(plan.target.name, 60)} first" if not self._typed else "not the name"
             self._control = "type"
             self.paint()
             return
