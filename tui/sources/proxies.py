@@ -13,7 +13,9 @@ from tui.sources import offloop
 from tui.sources.resolve import Resolver
 
 if TYPE_CHECKING:
-    import httpx
+    import httpcore
+
+    from tui.model.settings import EngineTarget
 
 
 class Proxy:
@@ -34,7 +36,12 @@ class Proxy:
 
     def __str__(self) -> str:
         """Never with its user name and password."""
-        return clean(f"the proxy {self._host}:{self._port}", 80)
+        return f"the proxy {self.name}"
+
+    @property
+    def name(self) -> str:
+        """Host and port, for a person."""
+        return clean(f"{self._host}:{self._port}", 70)
 
     def resolver(self) -> Resolver:
         """Of its own name; that of the endpoint is the proxy's to look up."""
@@ -44,12 +51,29 @@ class Proxy:
         """Load what a proxy that is spoken to by TLS needs, off the loop."""
         self._context = await offloop.start(ssl.create_default_context, f"TLS {self._host}")
 
-    def at(self, address: str) -> httpx.Proxy:
-        """As httpx wants it, at one of its addresses."""
-        import httpx
+    def pool(
+        self, address: str, context: ssl.SSLContext | None, keep_alive_s: float
+    ) -> httpcore.AsyncConnectionPool:
+        """Connections through it.
 
-        url = httpx.URL(scheme=self.scheme, host=address, port=self._port)
-        return httpx.Proxy(url, auth=self._auth, ssl_context=self._context)
+        Args:
+            address: one of its own.
+            context: what an endpoint that is spoken to by TLS needs.
+            keep_alive_s: how long one may rest.
+        """
+        import httpcore
+
+        url = httpcore.URL(scheme=self.scheme.encode(), host=address.encode(), port=self._port, target=b"/")
+        auth = None if self._auth is None else (self._auth[0].encode(), self._auth[1].encode())
+        return httpcore.AsyncHTTPProxy(
+            url,
+            proxy_auth=auth,
+            ssl_context=context,
+            proxy_ssl_context=self._context,
+            max_connections=None,
+            max_keepalive_connections=1,
+            keepalive_expiry=keep_alive_s,
+        )
 
 
 def proxy_for(asked: str, url: str) -> Proxy | None:
@@ -71,6 +95,15 @@ def proxy_for(asked: str, url: str) -> Proxy | None:
         return Proxy(parse_proxy(asked))
     except ValueError as error:
         raise SourceError("not_supported", f"the environment's proxy cannot be used: {error}") from None
+
+
+def name_of_proxy(target: EngineTarget) -> str:
+    """Host and port of the proxy that an endpoint is read through; empty where that is none, or unusable."""
+    try:
+        proxy = proxy_for(target.proxy, target.url)
+    except SourceError:
+        return ""  # the read fails with it, and says so
+    return "" if proxy is None else proxy.name
 
 
 def _from_environment(url: str) -> str:
