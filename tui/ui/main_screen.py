@@ -39,6 +39,8 @@ SAID_S = 4.0
 """How long the answer to a key stands in the header."""
 WITHOUT_ROWS: tuple[PaneName | None, ...] = ("verdict", "host", "help")
 """Panes that show nothing to be filtered when they fill the screen."""
+PAUSED_LOOK_S = 1.0
+"""How often a frozen picture asks whether it is still all that is looked at."""
 SLOW_LOOKS = 20
 """Looks between two frames on a slow link."""
 _ALL: tuple[PaneName, ...] = ("header", *PANES, "help", "footer")
@@ -83,7 +85,10 @@ class MainScreen(PaneScreen):
 
     def _await_news(self) -> None:
         """Look now and then, by the loop's own timer: Textual's costs 0.1 ms of CPU more each time."""
-        self._waits = asyncio.get_running_loop().call_later(LOOK_S, self._await_news)
+        if self._waits is not None:
+            self._waits.cancel()
+        wait_s = PAUSED_LOOK_S if self._mode.paused else LOOK_S
+        self._waits = asyncio.get_running_loop().call_later(wait_s, self._await_news)
         self._ease()
         news = not self._mode.paused and self._feed.version != self._version
         if news or self._looks_to_skip or self._is_slow() != self._mode.slow:
@@ -246,7 +251,7 @@ class MainScreen(PaneScreen):
     def action_pause(self) -> None:
         """Freeze the picture, or show the newest again."""
         self._mode = replace(self._mode, paused=not self._mode.paused)
-        self._ease()
+        self._await_news()
         if not self._mode.paused:
             self._version = self._feed.version
             self._view = self._taken()
