@@ -182,6 +182,32 @@ def test_a_container_s_first_process_is_a_start_of_its_engine() -> None:
     assert not started_within("http://192.0.2.1:1", ever_s)  # another host's
 
 
+def test_a_long_prefill_is_no_hang_while_a_card_works(tmp_path: Path, fake_nvml: FakeNvml) -> None:
+    env = {**fake_nvml.environment(), "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    def look() -> tuple[int, str, str]:
+        done = run("check", server.url, "--as", "liveness", "--json", home=tmp_path, env=env)
+        (finding,) = found(done)["engine-progress"]
+        return done.status, finding["level"], finding["text"]
+
+    with fake_nvml.together():
+        fake_nvml.count(1)
+        for name, value in {"util_gpu": 98, "util_mem": 44, "power_mw": 600_000}.items():
+            fake_nvml.set(0, name, value)
+    with serve_in_thread(HEALTHY) as server:
+        assert look()[0] == 0
+        _age(tmp_path, 12)
+        status, level, text = look()
+        assert (status, level) == (0, "warning")
+        assert "with 3 running, 0 waiting, while GPU 0 works (SM 98 %, memory controller 44 %, 600 W)" in text
+        assert text.endswith("a long prefill looks like this, for 120 s at most")
+        fake_nvml.set(0, "util_mem", 0)  # kernels that wait for each other
+        assert look()[:2] == (1, "error")
+        fake_nvml.set(0, "util_mem", 44)
+        _age(tmp_path, 110)
+        assert look()[:2] == (1, "error")
+
+
 async def test_a_core_that_was_stopped_and_one_that_was_killed(tmp_path: Path) -> None:
     async def check(*words: str) -> Ended:
         env = {"INFERTOP_NVML_LIBRARY": str(tmp_path / "none")}

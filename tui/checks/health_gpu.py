@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tui.checks.finding import CheckFinding
 from tui.model.status import SourceError
@@ -16,6 +16,8 @@ from tui.sources.nvml.lanes import Lane
 from tui.sources.nvml.queries import IDENTITY, QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tui.sources.nvml.binding import CallNvml
 
 MEMORY_LIMIT = 0.98
@@ -23,12 +25,18 @@ MEMORY_LIMIT = 0.98
 SLOW_S = 1.0
 """Opening all cards takes longer than this only where the driver has to wake them."""
 _PERSISTENCE = "slow without persistence mode: nvidia-smi -pm 1"
-_ASKED = (*IDENTITY, *(query for query in QUERIES if {"mem_used_mib", "temp_c"} & set(query.fields)))
+_FIELDS = {"mem_used_mib", "temp_c", "sm_pct", "power_w", "power_limit_w"}
+_ASKED = (*IDENTITY, *(query for query in QUERIES if _FIELDS & set(query.fields)))
+WORK_SM_PCT = 90.0
+WORK_MEM_CTRL_PCT = 20.0
+WORK_POWER_RATIO = 0.6
+"""Figures that only real work makes, all three of one card: kernels that wait for each other draw little
+and move nothing."""
 _GIB = 1024.0
 
 
 class GpuCheck:
-    """Asks every card who it is, its memory and its temperature. Nothing is sent that changes a card."""
+    """Asks every card who it is, its memory, load and temperature. Nothing is sent that changes a card."""
 
     def __init__(self) -> None:
         self._lane = Lane("nvml", time.monotonic)
@@ -38,6 +46,8 @@ class GpuCheck:
         self._index: int | None = None
         self._opened_s: float | None = None
         self._failure: SourceError | None = None
+        self.at_work = ""
+        """For a person: a card that works, by figures of now; empty: none does, or none tells."""
 
     def start(self) -> None:
         """Begin; the findings are collected later."""
@@ -95,6 +105,7 @@ class GpuCheck:
         if failure is not None:
             self._broken(index, failure)
             return
+        self.at_work = self.at_work or _at_work(index, values)
         name = f"GPU {index} {values.get('name') or ''}".strip()
         used, total = values.get("mem_used_mib"), values.get("mem_total_mib")
         if used is None or not total:
@@ -135,6 +146,16 @@ class GpuCheck:
             return []
         text = f"the NVIDIA driver took {self._opened_s:.1f} s to open the cards: {_PERSISTENCE}"
         return [CheckFinding("gpu-slow", "warning", text, round(self._opened_s, 2), SLOW_S)]
+
+
+def _at_work(index: int, values: Mapping[str, Any]) -> str:
+    sm, controller = values.get("sm_pct"), values.get("mem_ctrl_pct")
+    power, limit = values.get("power_w"), values.get("power_limit_w")
+    if sm is None or controller is None or power is None or not limit:
+        return ""
+    if sm < WORK_SM_PCT or controller < WORK_MEM_CTRL_PCT or power < WORK_POWER_RATIO * limit:
+        return ""
+    return f"GPU {index} works (SM {sm:.0f} %, memory controller {controller:.0f} %, {power:.0f} W)"
 
 
 def _open(call: CallNvml, index: int) -> object:
