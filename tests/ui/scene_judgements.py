@@ -39,7 +39,6 @@ def kv_cache(url: str = URLS[0]) -> Verdict:
         scope=url,
         verdict="kv_cache",
         title="KV CACHE FULL",
-        secondary=("degraded_cache",),
         confidence="high",
         since=WALL - 85,
         evidence=(

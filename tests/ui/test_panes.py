@@ -94,7 +94,9 @@ def test_the_first_frame_says_that_it_is_reading(size: tuple[int, int]) -> None:
 
 
 def test_the_sick_verdict_in_full() -> None:
-    text = as_text(scenes.sick_view(), 160, 45)
+    verdict = replace(scenes.kv_cache(), secondary=("degraded_cache",))
+    view = replace(scenes.sick_view(), judgement=Judgement((verdict,), scenes.FINDINGS))
+    text = as_text(view, 160, 45)
     assert rows(text, "vllm :8000 Llama-3.1-70B-Instruct +confidence high +since 12:21:40 .85 s.")
     assert rows(text, "because +kv 0.99 .limit 0.90. +waiting 37 rising +preempting 3.1/s")
     assert rows(text, "not known: generate probe")

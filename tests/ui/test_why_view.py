@@ -42,7 +42,8 @@ def whole(view: View, width: int = 160) -> str:
 
 
 def test_the_verdict_is_told_whole() -> None:
-    verdict = replace(scenes.kv_cache(), certainty=("4 independent signals agree", "nothing from probes"))
+    certainty = ("4 independent signals agree", "nothing from probes")
+    verdict = replace(scenes.kv_cache(), secondary=("degraded_cache",), certainty=certainty)
     view = replace(scenes.sick_view(), judgement=Judgement((scenes.HOST_IDLE, verdict), scenes.FINDINGS))
     text = whole(explained(view))
     assert rows(text, r"KV CACHE FULL +vllm :8000 +since 12:21:40 \(85 s\)")
