@@ -36,8 +36,8 @@ def test_the_figures_of_a_scene_can_be_true_together(name: str) -> None:
 def test_a_scene_says_what_the_rules_say_of_it(name: str) -> None:
     view = view_of(name)
     rules = judge_all(view.snapshot, view.trends._history, Thresholds(), Slo())
-    said = {verdict.scope: verdict.verdict for verdict in view.judgement.verdicts}
-    assert said == {verdict.scope: verdict.verdict for verdict in rules.verdicts if verdict.scope in said}
+    said = {verdict.scope: (verdict.verdict, verdict.secondary) for verdict in view.judgement.verdicts}
+    assert said == {v.scope: (v.verdict, v.secondary) for v in rules.verdicts if v.scope in said}
 
 
 def broken(view: View, **changes: Any) -> View:
