@@ -88,3 +88,14 @@ def test_what_is_not_known_is_null_and_never_left_out() -> None:
 
 def test_an_interval_that_was_widened_is_told() -> None:
     assert as_json(EngineReading(URL, scrape_s=1.2, scrape_every_s=6.0))["scrape_every_s"] == 6.0
+
+
+def test_a_proxy_on_the_way_is_said() -> None:
+    through = EngineView(URL, Observed(bounded(), FRESH), proxy="p.test:3128")
+    shot = HostSnapshot(10.0, 1_700_000_000.0, engines=(through,))
+    assert f"{URL} read through the proxy p.test:3128; probes go past it" in once_text.render(
+        shot, Judgement()
+    )
+    assert once_json.document(shot, Judgement())["engines"][0]["proxy"] == "p.test:3128"
+    assert "proxy" not in as_text(bounded())
+    assert as_json(bounded())["proxy"] is None

@@ -16,6 +16,7 @@ from tests.support.servers import Reply, serve
 from tui.model.settings import EngineTarget
 from tui.model.status import SourceError
 from tui.sources.http import HttpTarget
+from tui.sources.proxies import name_of_proxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -199,3 +200,23 @@ async def test_a_socks_proxy_of_the_environment_is_said_not_taken(monkeypatch: p
 def test_the_password_is_in_no_repr() -> None:
     target = EngineTarget("http://gpu7.test", proxy=f"http://u:{SECRET}@p.test:1")
     assert SECRET not in repr(target)
+
+
+def test_its_name_has_no_credentials_and_none_is_named_where_none_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (*VARIABLES, "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def named(asked: str) -> str:
+        return name_of_proxy(EngineTarget("http://gpu7.test:8000", proxy=asked))
+
+    assert named(f"http://u:{SECRET}@p.test:3128") == "p.test:3128"
+    assert named("") == named("env") == ""
+    monkeypatch.setenv("HTTP_PROXY", f"http://u:{SECRET}@env.test:1")
+    assert named("env") in ("env.test:1", "")  # a server's own variable of that name is not taken
+    monkeypatch.setenv("http_proxy", f"http://u:{SECRET}@env.test:1")
+    assert named("env") == "env.test:1"
+    assert named("") == ""
+    monkeypatch.setenv("http_proxy", f"socks5://u:{SECRET}@env.test:1")
+    assert named("env") == ""

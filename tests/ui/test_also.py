@@ -42,3 +42,21 @@ def test_an_item_that_is_longer_than_the_line_leaves_room_for_how_many_there_are
     assert rows(shown(findings, (60, 15)), r"also +!! SIGTERM loses running requests: --.*… +\+\d more")
     warnings_last = shown(findings[::-1], (160, 45))
     assert warnings_last.index("SIGTERM") < warnings_last.index("something else")
+
+
+def test_many_engines_that_are_well_are_counted() -> None:
+    text = as_text(scenes.crowded_view(), 160, 45)
+    assert rows(text, r"also .* 11 others healthy")
+    assert not rows(text, ":8001 healthy")
+    assert rows(as_text(scenes.sick_view(), 160, 45), ":8001 healthy")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_advice_that_finds_no_room_is_counted_not_cut(width: int) -> None:
+    advice = tuple(f"do the thing number {n} that takes most of one line" for n in range(6))
+    view = scenes.sick_view()
+    verdicts = tuple(replace(v, advice=advice) for v in view.judgement.verdicts)
+    text = as_text(replace(view, judgement=Judgement(verdicts)), width, 24)
+    assert rows(text, r"^.? ?do +do the thing number 0")
+    assert rows(text, r"\+\d more")
+    assert "takes…" not in text

@@ -98,3 +98,9 @@ def test_what_is_hidden_is_said_in_the_pane_of_the_engines(engines: int) -> None
     if not engines:
         found = replace(found, snapshot=replace(found.snapshot, engines=()))
     assert "other users' processes are hidden: run as root" in as_text(found, 160, 45)
+
+
+def test_a_proxy_on_the_way_is_named() -> None:
+    text = zoomed(replace(scenes.engine(), proxy="proxy.example:3128"))
+    assert "access through the proxy proxy.example:3128; probes go past it" in text
+    assert "proxy" not in zoomed(scenes.engine())

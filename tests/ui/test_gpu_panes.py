@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.ui import scenes
+from tests.ui import scenes, verdict_scenes
 from tui.model.readings import GpuReading, GpuSet, Missing
 from tui.model.status import Observed, SourceState, SourceStatus
 from tui.ui.draw import as_text, draw
@@ -152,3 +152,10 @@ def test_the_age_of_all_of_them_is_said_at_every_size(size: tuple[int, int]) -> 
 def test_a_zoomed_pane_without_borders_says_its_age_too() -> None:
     text = as_text(scenes.stale_view(full="gpus"), 50, 14)
     assert re.search(r"GPUs  31s old *\n *stuck in nvmlDevice", text)
+
+
+def test_of_a_throttled_card_what_holds_it_down_is_loud_not_that_it_is_busy() -> None:
+    _, panes, _ = draw(verdict_scenes.judged("power_thermal"), 160, 45)
+    loud = [line for line in panes["gpus"] if any(span.role == "hot" for span in line)]
+    assert [plain(line).split()[1] for line in loud] == ["2"]
+    assert [span.text for span in loud[0] if span.role == "hot"] == ["91", "HOT"]

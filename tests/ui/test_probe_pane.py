@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.ui import scenes
+from tests.ui.test_keys import made, press
 from tui.model.readings import ProbeReading
 from tui.model.settings import ProbeSpec
+from tui.model.snapshot import EngineView
+from tui.model.status import Observed, SourceState, SourceStatus
 from tui.probing.blindness import sees_hang
 from tui.ui.draw import as_text
 from tui.ui.lines import plain
@@ -148,3 +152,32 @@ def test_zoomed_there_are_history_settings_and_the_key() -> None:
     quiet = replace(view, snapshot=replace(view.snapshot, read_only=True, generate=False))
     assert "--read-only sends an engine no request" in shown(quiet)
     assert as_text(view, 80, 24, ascii_only=True).isascii()
+
+
+@pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 15), (40, 12)])
+def test_an_engine_whose_kind_is_not_known_is_not_said_to_be_probed_soon(size: tuple[int, int]) -> None:
+    base = scenes.calm_view()
+    away = SourceStatus(SourceState.FAILED, "404", since=scenes.NOW - 60, failures=9)
+    unknown = EngineView(url="http://127.0.0.1:43621", engine=Observed(None, away))
+    pending = EngineView(url="http://127.0.0.1:43621")
+
+    def of(engine: EngineView) -> View:
+        return replace(base, snapshot=replace(base.snapshot, engines=(engine,)))
+
+    text = shown(of(unknown), *size)
+    assert "no probe: kind of engine :43621" in text
+    assert "not probed yet" not in text
+    assert "not probed yet" in shown(of(pending), *size)
+    if size == (160, 45):
+        assert 'or engine = "vllm" (or another)' in pane(of(unknown))
+
+
+async def test_the_filter_leaves_the_probes_of_the_engines_that_match() -> None:
+    app = made(scenes.crowded_view())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "5", "z", "slash", *":8003")
+        text = await press(pilot, "enter")
+        assert re.search(r"5 PROBES  /:8003  11 of 12 hidden", text)
+        rows = [line for line in text.splitlines() if re.search("liveness +/health +200", line)]
+        assert [":8003" in row for row in rows] == [True]
+        assert "no engine matches" in await press(pilot, "slash", "x", "enter")

@@ -188,6 +188,7 @@ def _engine(view: EngineView, phase: str) -> dict[str, Any]:
         "place": None if view.place is None else _place(view),
         "probe_settings": _probe_settings(view),
         "tls_verified": not view.unverified if view.url.startswith("https:") else None,
+        "proxy": view.proxy or None,
         "args": _told(view.args),
         "defaults": _told(view.defaults),
         "own": _plain(dataclasses.asdict(view.own.reading))

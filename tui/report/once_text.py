@@ -10,6 +10,7 @@ from tui.model.readings import GpuReading
 from tui.model.status import SourceState
 from tui.report.columns import table
 from tui.report.once_memory import engine_memory, orphans
+from tui.verdict.words import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,7 @@ def _verdict(verdict: Verdict, mark: str) -> list[str]:
     if verdict.certainty and verdict.confidence != "high":
         lines.append(f"  certain  {verdict.confidence}: {'; '.join(verdict.certainty)}")
     if verdict.missing:
-        lines.append(f"  missing  {'; '.join(verdict.missing)}")
+        lines.append(f"  missing  {'; '.join(named(verdict.missing))}")
     lines += [f"  do       {advice}" for advice in verdict.advice]
     return lines
 
@@ -157,7 +158,8 @@ def _latency(reading: EngineReading, field: str) -> str:
 def _below(view: EngineView) -> list[str]:
     """Exact means with the window of all latencies, and what would bring what a verdict needs."""
     reading = view.engine.reading
-    lines = [*engine_memory(view), *_end(view)]
+    via = [f"  {view.url} read through the proxy {view.proxy}; probes go past it"] if view.proxy else []
+    lines = [*via, *engine_memory(view), *_end(view)]
     if reading is None or view.engine.status.state is SourceState.FAILED:
         return lines
     means = {name: getattr(reading, f"{name}_mean_s") for name in ("ttft", "itl", "tpot", "e2e", "queue")}

@@ -1,0 +1,81 @@
+"""The mouse in a pseudo-terminal, by the bytes that a terminal sends: it works, and is never needed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.terminal import Terminal
+from tests.support.waiting import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+LEFT, WHEEL_DOWN, WHEEL_UP = 0, 65, 64
+
+
+class Hand:
+    """A mouse over a terminal."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+
+    def find(self, text: str) -> tuple[int, int]:
+        """Column and line, from 1, of the first character of a text."""
+
+        def look() -> tuple[int, int] | None:
+            lines = enumerate(self.terminal.lines(), 1)
+            return next(((line.index(text) + 1, y) for y, line in lines if text in line), None)
+
+        return wait_for(look, 10, f"{text!r} on screen")
+
+    def click(self, text: str, times: int = 1) -> None:
+        x, y = self.find(text)
+        for _ in range(times):
+            self.terminal.send(f"\x1b[<{LEFT};{x};{y}M\x1b[<{LEFT};{x};{y}m")
+
+    def wheel(self, text: str, button: int, times: int = 1) -> None:
+        x, y = self.find(text)
+        self.terminal.send(f"\x1b[<{button};{x};{y}M" * times)
+
+
+@pytest.fixture
+def hand() -> Iterator[Hand]:
+    command = [sys.executable, "-m", "tests.ui.feeds", "crowded"]
+    env = {"TZ": "UTC", "PYTHONPATH": str(ROOT)}
+    with Terminal(command, columns=160, rows=30, env=env) as terminal:
+        terminal.wait_for("5 PROBES")
+        yield Hand(terminal)
+        terminal.send("q")
+        assert terminal.wait(10) == 0
+
+
+def test_panes_rows_and_the_wheel(hand: Hand) -> None:
+    terminal = hand.terminal
+    hand.click("GPUs")
+    terminal.wait_for("▸ 2 GPUs")
+    hand.wheel("GPUs", WHEEL_DOWN)
+    terminal.wait_for(r"3 above")
+    hand.wheel("GPUs", WHEEL_UP)
+    terminal.wait_for(r"│ \+\d+ more")
+    hand.click("ENGINES", times=2)
+    terminal.wait_for("ttft95")
+    hand.wheel("ttft95", WHEEL_DOWN, times=3)
+    wait_for(lambda: "ttft95" not in terminal.text(), 10, "the zoomed pane to scroll")
+
+
+def test_keys_badge_and_palette(hand: Hand) -> None:
+    terminal = hand.terminal
+    hand.click("KV CACHE FULL")
+    terminal.wait_for("every rule")
+    hand.click("z back")
+    terminal.wait_for("5 PROBES")
+    hand.click("^p")
+    terminal.wait_for("Search for commands")
+    terminal.send("freeze")
+    hand.click("Freeze the picture")
+    terminal.wait_for("PAUSED")
