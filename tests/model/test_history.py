@@ -48,3 +48,16 @@ def test_what_has_ended_is_forgotten() -> None:
     history.forget_before(50.0)
     assert history.get("gpu:old", "sm_pct") is None
     assert history.values("gpu:there", "sm_pct", 0.0) == [5.0]
+
+
+def test_the_change_over_a_window_leaves_gaps_out_and_wants_three_points() -> None:
+    series = Series(10)
+    for at, value in enumerate((9.0, None, 4.0, 5.0, None)):
+        series.add(float(at), value)
+    assert series.change(0.0) == -4.0
+    assert series.change(1.0) == 1.0
+    assert series.change(3.0) is None
+    gaps = Series(10)
+    for at in range(4):
+        gaps.add(float(at), None)
+    assert gaps.change(0.0) is None

@@ -31,7 +31,7 @@ def test_a_lost_card_is_named_once() -> None:
 
 def test_instances_are_no_cards() -> None:
     signals = gpu_signals((WELL, CARD, *PARTS))
-    assert signals.count == 2
+    assert signals.card_count == 2
     assert signals.used_ratio_max == 0.9  # the fullest part: it is what runs out
 
 
@@ -40,4 +40,4 @@ def test_an_instance_whose_card_is_not_seen_stands_for_itself() -> None:
     alone = replace(PARTS[0], state="error", reason="driver_error")
     signals = gpu_signals((WELL, alone))
     assert signals.unreadable == (alone,)
-    assert signals.count == 2
+    assert signals.card_count == 2

@@ -50,20 +50,27 @@ class Series:
         start = max(len(self._times) - len(self), bisect.bisect_left(self._times, since))
         return [value for value in self._values[start:] if value == value]  # a gap is NaN, unequal to itself
 
+    def change(self, since: float) -> float | None:
+        """The newest known value less the first at or after an instant; None for fewer than three points."""
+        values = self._values[max(len(self._times) - len(self), bisect.bisect_left(self._times, since)) :]
+        if len(values) < 3:
+            return None
+        first = next((value for value in values if value == value), None)  # a gap is NaN, unequal to itself
+        last = next((value for value in reversed(values) if value == value), None)
+        return None if first is None or last is None else last - first
+
     def held_since(self, at: float, holds: Callable[[float], bool]) -> float | None:
         """The instant from which every known value has held something, gaps left out; no earlier than ``at``.
 
         None where the newest known value does not, or there is none.
         """
         since = None
-        for index in range(len(self._times) - 1, max(-1, len(self._times) - len(self) - 1), -1):
-            if self._times[index] < at:
-                break
-            value = self._values[index]
+        start = max(len(self._times) - len(self), bisect.bisect_left(self._times, at))
+        for time, value in zip(reversed(self._times[start:]), reversed(self._values[start:]), strict=True):
             if value == value:  # a gap is NaN, unequal to itself
                 if not holds(value):
                     break
-                since = self._times[index]
+                since = time
         return since
 
     def thinned(self, before: float, step: int) -> list[float]:

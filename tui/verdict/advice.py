@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from tui.model.text import clean
@@ -10,8 +11,9 @@ from tui.verdict.picture import HELD_SHOWN
 from tui.verdict.texts import FIND_OUT, NEED_FLAGS, SPIN, TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
+    from tui.model.readings import EngineKind
     from tui.model.verdicts import VerdictName
     from tui.verdict.picture import Hold, Picture
 
@@ -56,7 +58,7 @@ def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
         return (ACCESS_ADVICE[picture.engine_reason],)
     if name == "engine_hung" and (held := _let_go(picture)):
         return held
-    found = tuple(_lines(name, picture))
+    found = _lines(name, picture.kind, picture.no_devices, picture.seats, tuple(picture.args.items()))
     known = death_advice(picture.death) if name == "engine_down" else ()
     return (*known, *(line for line in found if line != FIND_OUT)) if known else found
 
@@ -80,27 +82,35 @@ def _let_go(picture: Picture) -> tuple[str, ...]:
     return ()
 
 
-def _lines(name: VerdictName, picture: Picture) -> Iterator[str]:
-    texts = TEXTS[name]
-    flags = texts.flags.get(picture.kind, ()) if picture.kind else ()
-    values = _Values(picture)
+@functools.lru_cache(maxsize=256)
+def _lines(
+    name: VerdictName,
+    kind: EngineKind | None,
+    no_devices: bool,  # a cache's key has no keywords
+    seats: float | None,
+    given: tuple[tuple[str, str], ...],
+) -> tuple[str, ...]:
+    """The same each second while nothing but figures moves."""
+    texts, args = TEXTS[name], dict(given)
+    flags = texts.flags.get(kind, ()) if kind else ()
+    values = _Values(seats, args)
+    found = []
     for text in (*flags, *texts.advice):
-        line = _by_its_size(text, picture)
+        line = _by_its_size(text, args)
         if line.startswith(_QUANTIZED_KV) and values["kv_dtype"].startswith(_NOW + "fp8"):
             continue  # it is done already
-        if line == SPIN and picture.no_devices:
+        if line == SPIN and no_devices:
             continue
-        yield line.format_map(values) if "{" in line else line
-    if flags and name in NEED_FLAGS:
-        yield TAKES_A_RESTART
+        found.append(line.format_map(values) if "{" in line else line)
+    return (*found, TAKES_A_RESTART) if flags and name in NEED_FLAGS else tuple(found)
 
 
-def _by_its_size(line: str, picture: Picture) -> str:
+def _by_its_size(line: str, args: Mapping[str, str]) -> str:
     """A line about vLLM's memory fraction, by the option that is in force where that is another."""
     if _FRACTION not in line:
         return line
     for name in _POOL_IN_FORCE:
-        if value := clean(picture.args.get(name, ""), 20):
+        if value := clean(args.get(name, ""), 20):
             now = f"--{name}{_NOW}{value})".replace("{", "{{").replace("}", "}}")
             return line.replace(_FRACTION, now).replace(": 0.85 leaves", ": leaves")
     return line
@@ -109,16 +119,15 @@ def _by_its_size(line: str, picture: Picture) -> str:
 class _Values(dict[str, str]):
     """What the texts' fields become, each looked up when a line first has it."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, seats: float | None, args: Mapping[str, str]) -> None:
         super().__init__()
-        self._picture = picture
+        self._seats, self._args = seats, args
 
     def __missing__(self, field: str) -> str:
-        picture = self._picture
-        if field == "seats" and picture.seats is not None:
-            value = f"{picture.seats:.0f}"
+        if field == "seats" and self._seats is not None:
+            value = f"{self._seats:.0f}"
         else:
-            given = (picture.args.get(name) for name in IN_FORCE[field])
+            given = (self._args.get(name) for name in IN_FORCE[field])
             value = next((clean(option, 20) for option in given if option), "")
         self[field] = f"{_NOW}{value})" if value else ""
         return self[field]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from tui.model.readings import EngineReading, HostReading
@@ -156,7 +156,7 @@ def _verdict(
         secondary=secondary,
         confidence=certainty.level,
         certainty=certainty.doubts if name == "unknown" else certainty.words,
-        evidence=tuple(dict.fromkeys(outcome.evidence)),
+        evidence=tuple({e.text: e for e in outcome.evidence}.values()),
         missing=tuple(missing)[:MOST_MISSING],
         advice=advice(name, s.picture),
     )
@@ -197,7 +197,7 @@ def _unknown(s: Signals, outcomes: Mapping[VerdictName, Outcome]) -> Outcome:
         *seen,
     )
     why = "why requests fail: see the engine's log" if fails else "a figure that explains this picture"
-    return replace(fires(1, *shown[:8]), missing=tuple(lacking) if lacking and not fails else (why, *lacking))
+    return fires(1, *shown[:8], missing=tuple(lacking) if lacking and not fails else (why, *lacking))
 
 
 def _not_ruled_out(
@@ -229,7 +229,9 @@ def _absent_sources(s: Signals, name: VerdictName) -> dict[str, str]:
     """Whole sources that gave nothing, each with its name and the reason where there is one."""
     picture = s.picture
     found = {}
-    if not s.gpus.count or (s.gpus.sm_max is None and s.gpus.used_mib_max is None and name != "gpu_fault"):
+    if not s.gpus.card_count or (
+        s.gpus.sm_max is None and s.gpus.used_mib_max is None and name != "gpu_fault"
+    ):
         found["gpus"] = _named("gpus", picture.gpus_reason)
     if picture.host is None:
         found["host"] = "host"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tui.model.units import seconds
 from tui.verdict.outcome import LEVELS, confidence
@@ -18,8 +17,7 @@ _NAMED = 3
 """Inputs and rules that are named; more say nothing to a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Certainty:
+class Certainty(NamedTuple):
     """What raises and lowers the confidence of one verdict."""
 
     points: int

@@ -102,7 +102,7 @@ def on_the_edge(rule: Rule, outcome: Outcome, signals: Signals) -> tuple[str, ..
         outcome: what it said, with its evidence.
         signals: of the picture.
     """
-    close = {e.signal for e in outcome.evidence if _is_close(e)}
+    close = [e.signal for e in outcome.evidence if e.threshold and e.value and _is_close(e)]
     if not close:
         return ()
     steps = (step for figure in FIGURES if figure.signal in close for step in _steps(figure, signals))

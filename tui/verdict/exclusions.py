@@ -35,8 +35,7 @@ def _seats_of_a_pool(s: Signals) -> Names:
 
 def _seats_under_a_cap(s: Signals) -> Names:
     """A power cap is met by every busy card; heat and brakes are not."""
-    found = s.gpus.throttled(s.thresholds)
-    return _seats(s) if found and not found[0].hard else ()
+    return _seats(s) if s.throttled and not s.throttled[0].hard else ()
 
 
 def _clock(s: Signals) -> Names:

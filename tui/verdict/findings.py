@@ -63,14 +63,15 @@ def _sources(snapshot: HostSnapshot) -> Iterator[Finding]:
         if not (name == "gpus" and status.reason in NO_GPU):
             yield from _source(name, "host", status)
     for view in snapshot.engines:
-        yield from _source("engine", view.url, view.engine.status, short_name(view.url))
+        yield from _source("engine", view.url, view.engine.status)
         yield from _access(view)
         yield from _left_out(view)
 
 
-def _source(name: str, scope: str, status: SourceStatus, which: str = "") -> Iterator[Finding]:
+def _source(name: str, scope: str, status: SourceStatus) -> Iterator[Finding]:
     if status.state not in (SourceState.STALE, SourceState.FAILED):
         return
+    which = short_name(scope) if name == "engine" else ""
     why = f": {status.detail or status.reason}" if status.reason else ""
     age = f", figures {seconds(status.age_s)} old" if status.age_s is not None else ""
     stale = "stale" if status.state is SourceState.STALE else "failed"

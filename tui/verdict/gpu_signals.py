@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tui.verdict.picture import FATAL_XIDS
 
@@ -28,11 +28,10 @@ class Throttled:
     """Heat, a power brake, or a clock that is hardly there: not the cap that every busy card meets."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSignals:
+class GpuSignals(NamedTuple):
     """Extremes over the devices that hold a model; None where no device gave the figure."""
 
-    count: int = 0
+    card_count: int = 0
     """Cards; the MIG instances of one are not counted beside it."""
     unreadable: tuple[GpuReading, ...] = ()
     """Devices that are expected but answer nothing, for no reason of ours."""
@@ -77,24 +76,23 @@ class GpuSignals:
 
 def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
     """Signals of a set of devices; all None for an empty one."""
-    uuids = {g.uuid for g in gpus}
     # what ails a card is said once, not once more for each MIG instance on it
+    uuids = {g.uuid for g in gpus}
     cards = [g for g in gpus if g.parent_uuid is None or g.parent_uuid not in uuids]
-    unreadable = tuple(g for g in cards if g.state != "ok" and g.reason not in OURS_TO_FIX)
+    unreadable = tuple([g for g in cards if g.state != "ok" and g.reason not in OURS_TO_FIX])
     readable = [g for g in gpus if g.state == "ok"]
-    loaded = [g for g in readable if (r := used_ratio(g)) is None or r >= LOADED_RATIO] or readable
-    sm = [g.sm_pct for g in loaded]
-    clock = [clock_ratio(g) for g in loaded]
+    used = [used_ratio(g) for g in readable]
+    at_work = [g for g, ratio in zip(readable, used, strict=True) if ratio is None or ratio >= LOADED_RATIO]
+    loaded = at_work or readable
+    sm, clock = [g.sm_pct for g in loaded], [clock_ratio(g) for g in loaded]
     profiled = [g for g in loaded if g.gpm_sm_active is not None]
     linked = [g for g in loaded if g.pcie_gen is not None or g.pcie_width is not None]
     return GpuSignals(
-        count=len(cards),
+        card_count=len(cards),
         unreadable=unreadable,
         suspect=bool(unreadable) and (bool(readable) or any(g.reason == "lost" for g in unreadable)),
-        faulty=tuple(g for g in cards if g.xid in FATAL_XIDS),
-        marked=tuple(
-            g for g in cards if g.state == "ok" and (g.remap_pending or (g.ecc_uncorrected or 0) > 0)
-        ),
+        faulty=tuple([g for g in cards if g.xid in FATAL_XIDS]),
+        marked=tuple([g for g in cards if g.state == "ok" and (g.remap_pending or g.ecc_uncorrected)]),
         loaded=tuple(loaded),
         sm_max=_max(sm),
         sm_min=_min(sm),
@@ -103,9 +101,9 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
         clock_ratio_max=_max(clock),
         clock_ratio_min=_min(clock),
         free_mib_min=_min([free_mib(g) for g in loaded]),
-        used_ratio_max=_max([used_ratio(g) for g in readable]),
+        used_ratio_max=_max(used),
         used_mib_max=_max([g.mem_used_mib for g in readable]),
-        hottest=max((g for g in loaded if g.temp_c is not None), key=lambda g: g.temp_c or 0.0, default=None),
+        hottest=max([g for g in loaded if g.temp_c is not None], key=_heat, default=None),
         active_max=_max([g.gpm_sm_active for g in profiled]),
         tensor_max=_max([g.gpm_tensor_active for g in profiled]),
         dram_max=_max([g.gpm_dram_active for g in profiled]),
@@ -115,13 +113,19 @@ def gpu_signals(gpus: tuple[GpuReading, ...]) -> GpuSignals:
 
 
 def _max(values: list[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return max(known) if known else None
+    return max(_known(values), default=None)
 
 
 def _min(values: list[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return min(known) if known else None
+    return min(_known(values), default=None)
+
+
+def _known(values: list[float | None]) -> list[float]:
+    return cast("list[float]", values) if None not in values else [v for v in values if v is not None]
+
+
+def _heat(gpu: GpuReading) -> float:
+    return gpu.temp_c or 0.0
 
 
 def used_ratio(gpu: GpuReading) -> float | None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         EngineReading,
         EngineState,
         GpuReading,
-        HostReading,
         ProbeReading,
     )
     from tui.model.snapshot import EngineView, HostSnapshot
@@ -58,17 +57,20 @@ def pictures(
         cores_seen: by URL, the pid of the HTTP process under which an engine core was once seen alive.
         hung_at: by URL, the monotonic seconds at which the engine was last found hung.
     """
-    host = snapshot.host.reading if snapshot.host.status.ok else None
+    seen = cores_seen or {}
+    everyone = frozenset(p.pid for view in snapshot.engines for p in view.processes or ())
     return tuple(
-        _picture(_current(view, snapshot), snapshot, history, host, cores_seen or {}, hung_at or {})
+        _picture(_current(view, snapshot), snapshot, history, everyone, seen, (hung_at or {}).get(view.url))
         for view in snapshot.engines
     )
 
 
 def http_process(view: EngineView) -> EngineProcess | None:
     """The live process that serves HTTP, or its launcher."""
-    alive = [p for p in view.processes or () if not p.zombie and p.role in (*HTTP_ROLES, "other")]
-    return next((p for p in alive if p.role in HTTP_ROLES or p.port is not None), None)
+    for p in view.processes or ():
+        if not p.zombie and (p.role in HTTP_ROLES or (p.role == "other" and p.port is not None)):
+            return p
+    return None
 
 
 def core_alive(view: EngineView) -> bool:
@@ -80,16 +82,17 @@ def _picture(
     view: EngineView,
     snapshot: HostSnapshot,
     history: History,
-    host: HostReading | None,
+    everyone: frozenset[int],
     cores_seen: Mapping[str, int],
-    hung_at: Mapping[str, float],
+    hung_at: float | None,
 ) -> Picture:
     status, reading = view.engine.status, view.engine.reading
+    host = snapshot.host.reading if snapshot.host.status.ok else None
     fresh = reading if status.ok and reading is not None and reading.reason is None else None
     processes = _processes(view, snapshot, cores_seen)
     failed = status.state in (SourceState.FAILED, SourceState.STALE)
     silent = snapshot.taken_at - status.since if failed and status.since is not None else status.age_s
-    trends = _trends(view, history, snapshot.taken_at, fresh, hung_at.get(view.url))
+    trends = _trends(view, history, snapshot.taken_at, fresh, hung_at)
     phase = _phase(view, snapshot, processes, fresh)
     if phase == "down" and view.as_planned:
         phase = "loading"  # whoever starts it again has only to do so
@@ -110,9 +113,7 @@ def _picture(
         held_s=_age(view, snapshot) if phase == "loading" else None,
         trends=trends,
         processes=processes,
-        others_pids=frozenset(
-            p.pid for other in snapshot.engines if other.url != view.url for p in other.processes or ()
-        ),
+        others_pids=everyone if processes is None else everyone - processes.pids,
         local=view.local,
         ever_served=view.ever_served,
         silent_s=silent if failed else None,
@@ -300,7 +301,7 @@ def _gpus(
 
 def _held_by(view: EngineView, gpus: tuple[GpuReading, ...]) -> tuple[GpuReading, ...]:
     pids = {p.pid for p in view.processes or ()}
-    return tuple(g for g in gpus if any(p.pid in pids for p in g.processes or ()))
+    return tuple(g for g in gpus if g.processes and not pids.isdisjoint([p.pid for p in g.processes]))
 
 
 def _troubled(view: EngineView, fresh: EngineReading | None) -> bool:
@@ -318,17 +319,14 @@ def _trends(
         return Trends()
     url, waits = view.url, bool(fresh.waiting)
     works = waits or bool(fresh.running)
-    waiting, running = [], []
-    if waits or any(probe.ok is False for probe in view.probes):  # nobody asks for them otherwise
-        waiting = history.values(url, "waiting", now - WINDOW_S)
-        running = history.values(url, "running", now - WINDOW_S)
+    asked = waits or any(probe.ok is False for probe in view.probes)  # nobody asks for changes otherwise
     preempting = history.values(url, "preemptions_per_s", now - WINDOW_S)
     errors = history.values(url, "error_ratio", now - ERRORS_WINDOW_S) if fresh.error_ratio is None else []
     window = fresh.latency_window_s or WINDOW_S
     return Trends(
         waiting_held_s=_since(history, url, now, _is_positive, "waiting") if waits else None,
-        waiting_change=waiting[-1] - waiting[0] if len(waiting) > 2 else None,
-        running_change=running[-1] - running[0] if len(running) > 2 else None,
+        waiting_change=_change(history, url, "waiting", now) if asked else None,
+        running_change=_change(history, url, "running", now) if asked else None,
         preempting_per_s=max(preempting, default=None),
         error_ratio=errors[-1] if errors else None,
         idle_s=None if works else _since(history, url, now, _is_zero, "running", "waiting"),
@@ -336,6 +334,11 @@ def _trends(
         hang_ended=hung_at is not None and now - window <= hung_at < now and (fresh.stalled_scrapes or 0) < 2,
         usual_prefix_hit_ratio=_usual(url, history, now, fresh),
     )
+
+
+def _change(history: History, url: str, signal: str, now: float) -> float | None:
+    series = history.get(url, signal)
+    return None if series is None else series.change(now - WINDOW_S)
 
 
 def _is_positive(value: float) -> bool:

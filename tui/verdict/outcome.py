@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +16,7 @@ Tier = Literal["availability", "bottleneck", "calm"]
 LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """*Fires* or *quiet*, with the figures that decided it; or *cannot say*, with the inputs it lacks."""
 
     state: State

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Literal
 
 from tui.verdict.gpu_signals import GpuSignals, gpu_signals
@@ -10,6 +11,7 @@ from tui.verdict.own_signals import OwnSignals, wanted_pct
 if TYPE_CHECKING:
     from tui.model.readings import EngineReading, ProbeKind, ProbeReading, ProcessRole
     from tui.model.settings import Slo, Thresholds
+    from tui.verdict.gpu_signals import Throttled
     from tui.verdict.picture import Picture
 
 Answer = Literal["ok", "5xx", "auth", "4xx", "refused", "reset", "timeout", "unreachable"]
@@ -39,6 +41,9 @@ SLOW_5XX_S = 10.0
 """SGLang's /health waits 20 s for the scheduler before it says 503: that is a hang, not a refusal."""
 STEP_SEEN_S = 1.0
 """How late a scrape may see a step."""
+
+
+_NO_GPUS = GpuSignals()
 
 
 def answer(probe: ProbeReading | None) -> Answer | None:
@@ -74,7 +79,7 @@ class Signals:
         self.picture = picture
         self.thresholds = thresholds
         self.slo = slo
-        self.gpus: GpuSignals = gpu_signals(picture.gpus) if picture.gpus else GpuSignals()
+        self.gpus: GpuSignals = gpu_signals(picture.gpus) if picture.gpus else _NO_GPUS
         self.host = picture.host
         self.engine = picture.engine
         self.own = OwnSignals(picture.own, thresholds)
@@ -87,6 +92,11 @@ class Signals:
         self._progress(picture.engine)
         self.suffers = self._suffers(picture.engine)
         """Work flows and may be late: only then is a limit a bottleneck. None: nothing tells."""
+
+    @functools.cached_property
+    def throttled(self) -> tuple[Throttled, ...]:
+        """Devices that are held down, worst first."""
+        return self.gpus.throttled(self.thresholds)
 
     # -------------------------------------------------------------------------------- probes
 

@@ -9,6 +9,7 @@ from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 
 if TYPE_CHECKING:
     from tui.model.readings import ProbeKind
+    from tui.model.verdicts import Evidence
     from tui.verdict.signals import Signals
 
 GENERATE = "generate probe"
@@ -28,17 +29,15 @@ def _disturbed(s: Signals) -> bool:
     return (errors or 0.0) >= limits.error_ratio or (rejected or 0.0) >= limits.http_503_ratio
 
 
+def _work(s: Signals) -> tuple[Evidence | None, ...]:
+    latencies = [ev.latency(s, name) for name in s.latency]
+    figures = (ev.tokens(s), ev.requests(s), ev.errors(s), ev.paused(s))
+    return (ev.running(s), ev.waiting(s), *latencies, *figures)
+
+
 def healthy(s: Signals) -> Outcome:
     """Work, tokens, latency in target, no errors, nobody waiting: whatever SM, KV or a cap flag show."""
-    shown = (
-        ev.running(s),
-        ev.waiting(s),
-        *(ev.latency(s, name) for name in s.latency),
-        ev.tokens(s),
-        ev.requests(s),
-        ev.errors(s),
-        ev.paused(s),
-    )
+    shown = _work(s) if s.explaining else ()
     if s.work is False and not s.flow:
         return quiet(*shown)
     if s.over or s.queueing or _disturbed(s) or (s.work and s.flow is False):

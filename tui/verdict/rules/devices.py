@@ -45,7 +45,7 @@ def compute(s: Signals) -> Outcome:
         ev.prompt_tokens(s) if _prefills(s) else ev.tokens(s),
     )
     full = bool(s.seats_full) and (s.waiting or 0.0) > 0
-    if not s.pressed or full or gpus.throttled(limits):
+    if not s.pressed or full or s.throttled:
         return quiet(*shown)
     if gpus.sm_max < limits.sm_high_pct:
         nearly = gpus.sm_max >= limits.sm_low_pct and (gpus.power_ratio_max or 0.0) >= 0.8
@@ -78,9 +78,8 @@ def power_thermal(s: Signals) -> Outcome:
     gpus, limits = s.gpus, s.thresholds
     if not s.suffers:
         return at_rest(s, ev.clock(s), ev.worst_latency(s))
-    found = gpus.throttled(limits)
-    if found:
-        return _bites(s, found)
+    if s.throttled:
+        return _bites(s, s.throttled[0])
     known = any(g.clock_sm_mhz is not None and g.clock_max_mhz for g in gpus.loaded)
     if not known and (gpus.sm_max or 100.0) >= limits.sm_low_pct:
         told = any(gpu.throttle is not None for gpu in gpus.loaded)
@@ -97,8 +96,8 @@ def _may_be_throttled(gpu: GpuReading, limit: float) -> bool:
     return gpu.throttle is None and works and ratio is not None and ratio < limit
 
 
-def _bites(s: Signals, found: tuple[Throttled, ...]) -> Outcome:
-    limits, worst = s.thresholds, found[0]
+def _bites(s: Signals, worst: Throttled) -> Outcome:
+    limits = s.thresholds
     shown = (
         *ev.throttle(worst, limits.clock_low_ratio),
         ev.temperature(s),
@@ -141,11 +140,11 @@ def network(s: Signals) -> Outcome:
         and gpus.power_ratio_max is not None
         and gpus.power_ratio_max < limits.power_low_ratio
         and not moves
-        and not gpus.throttled(limits)
+        and not s.throttled
     )
-    if spinning and (gpus.count > 1 or busy_link):
+    if spinning and (gpus.card_count > 1 or busy_link):
         return fires(2 + busy_link + (gpus.mem_ctrl_max is not None and s.over), *shown)
-    if gpus.sm_max >= limits.sm_high_pct and gpus.power_ratio_max is None and gpus.count > 1:
+    if gpus.sm_max >= limits.sm_high_pct and gpus.power_ratio_max is None and gpus.card_count > 1:
         return cannot_say("gpus.power_w", evidence=shown)
     waits = gpus.sm_max < limits.sm_low_pct or ((gpus.power_ratio_max or 1.0) < 0.6 and not moves)
     if full_link and waits:
