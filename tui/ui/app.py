@@ -114,7 +114,8 @@ class MonitorApp(App[str]):
 
     TITLE = "infertop"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "leave", "Quit", show=False, priority=True)]
-    CSS = "SearchIcon { display: none; }"  # an emoji: terminals differ on its width
+    # the icon is an emoji, whose width differs; the prompt was light grey on white in sixteen colours
+    CSS = "SearchIcon { display: none; } Input > .input--placeholder { color: $foreground; }"
 
     def __init__(self, feed: Feed, config: Config, options: ScreenOptions | None = None) -> None:
         options = options or ScreenOptions()
