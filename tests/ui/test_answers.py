@@ -118,3 +118,12 @@ async def test_every_key_of_the_help_does_or_says_something_on_every_screen(scre
             if state(app) == before:
                 silent.append(key.shown)
     assert silent == (["Esc"] if screen == "all panes" else [])  # there is nowhere to go back to
+
+
+@pytest.mark.parametrize("key", ["tab", "z", "j", "p"])
+async def test_the_next_key_brings_the_keys_back(key: str) -> None:
+    app = made(scenes.crowded_view())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await press(pilot, "2", "space")
+        assert "mark 1" in screen_text(app).splitlines()[-1]
+        assert "quit" in (await press(pilot, key)).splitlines()[-1]

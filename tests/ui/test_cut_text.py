@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ui import scenes
+from tests.ui import address_scenes, scenes, verdict_scenes
 from tui.model.text import clean
 from tui.ui.draw import draw
 from tui.ui.lines import narrow, plain
 from tui.ui.words import gpu_reason, host_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from tui.ui.view import View
+    from tui.ui.view import PaneName, View
 
 SIZES = [(160, 45), (120, 40), (80, 24), (60, 15), (40, 12)]
 FEW = 3
@@ -55,19 +57,32 @@ def shown_of(words: list[str], text: str) -> int:
     return next((n for n in range(len(words), 0, -1) if " ".join(words[:n]) in text), 0)
 
 
-@pytest.mark.parametrize("scene", scenes.SCENES)
+MADE: dict[str, Callable[[], View]] = {
+    **scenes.SCENES,
+    **address_scenes.SCENES,
+    **{name: partial(verdict_scenes.judged, name) for name in verdict_scenes.SNAPSHOTS},
+}
+
+
+@pytest.mark.parametrize("scene", MADE)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_sentence_is_whole_or_ends_in_a_mark(scene: str, size: tuple[int, int]) -> None:
-    view = scenes.SCENES[scene]()
+@pytest.mark.parametrize("full", [None, "gpus", "engines", "probes", "verdict"])
+def test_a_sentence_is_whole_or_ends_in_a_mark(
+    scene: str, size: tuple[int, int], full: PaneName | None
+) -> None:
+    view = MADE[scene]()
+    view = replace(view, mode=replace(view.mode, full=full))
     sentences = {narrow(clean(text, 400)) for text in told(view) if text}
     for name, text in pane_texts(view, size).items():
+        if name == "host":
+            continue  # it has figures of its own that begin as a verdict's do
         for sentence in sentences:
             words = sentence.split()
             shown = shown_of(words, text)
             if shown < min(FEW, len(words)) or shown == len(words):
                 continue
             begun = re.escape(" ".join(words[:shown]))
-            assert re.search(rf"{begun}(?: ?[^ ]*)?…", text), (name, sentence, text)
+            assert re.search(rf"{begun}(?:(?: ?[^ ]*)?…| \d+ more lines below)", text), (name, sentence, text)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ui import scenes
+from tests.ui.address_scenes import far_up
 from tui.ui.draw import draw
 from tui.ui.lines import cut_name, plain
 
 if TYPE_CHECKING:
     from tui.model.readings import EngineKind
-    from tui.model.snapshot import EngineView
-    from tui.ui.view import PaneName, View
+    from tui.ui.view import PaneName
 
 SIZES = [(160, 45), (120, 40), (80, 24), (60, 15), (40, 12)]
 HOSTS = ["127.0.0.1", "10.20.130.140", "[2001:db8::7:1]", "gpu-node-17.cluster.example.com"]
-
-
-def moved(view: EngineView, url: str, kind: EngineKind) -> EngineView:
-    reading = view.engine.reading
-    assert reading is not None
-    return replace(
-        view,
-        url=url,
-        engine=replace(view.engine, reading=replace(reading, url=url, engine=kind)),
-        probes=tuple(replace(probe, url=url) for probe in view.probes),
-    )
-
-
-def far_up(host: str, kind: EngineKind, full: PaneName | None = None) -> tuple[View, list[str]]:
-    """Engines at ports of five digits, of which the first is sick; and those ports."""
-    found = scenes.sick_view(full=full)
-    ports = ["43621", "43622", "43623"]
-    urls = [f"http://{host}:{port}" for port in ports]
-    first, second = found.snapshot.engines
-    engines = tuple(moved(one, url, kind) for one, url in zip((first, second, second), urls, strict=True))
-    of_host, sick, well = found.judgement.verdicts
-    verdicts = (of_host, *(replace(v, scope=url) for v, url in zip((sick, well, well), urls, strict=True)))
-    judgement = replace(found.judgement, verdicts=verdicts)
-    return replace(found, snapshot=replace(found.snapshot, engines=engines), judgement=judgement), ports
 
 
 @pytest.mark.parametrize("size", SIZES)

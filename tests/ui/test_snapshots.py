@@ -10,7 +10,7 @@ import pytest
 from textual.command import CommandList, CommandPalette
 
 from tests.support.waiting import until
-from tests.ui import scenes, verdict_scenes
+from tests.ui import address_scenes, scenes, verdict_scenes
 from tests.ui.feeds import StillFeed
 from tui.model.settings import Config, ScreenSettings
 from tui.model.verdicts import VerdictName
@@ -51,6 +51,10 @@ CASES: dict[str, Case] = {
     "crowded-40x12": Case("crowded", TINY),
     "wide-names": Case("wide", LARGE),
     "wide-names-60x15": Case("wide", NARROW),
+    "ports-80x24": Case("ports", SMALL),
+    "ports-60x15": Case("ports", NARROW),
+    "ports-probes-zoomed-60x15": Case("ports", NARROW, "5 z"),
+    "kind-not-known": Case("nameless", MIDDLE),
     # themes and terminals
     "kv-cache-light": Case("kv_cache", LARGE, screen={"theme": "light"}),
     "kv-cache-okabe-ito": Case("kv_cache", LARGE, screen={"theme": "okabe-ito"}),
@@ -116,7 +120,7 @@ CASES: dict[str, Case] = {
 
 def view_of(scene: str) -> View:
     """A scene by name."""
-    made = scenes.SCENES.get(scene)
+    made = scenes.SCENES.get(scene) or address_scenes.SCENES.get(scene)
     return made() if made is not None else verdict_scenes.judged(scene)
 
 

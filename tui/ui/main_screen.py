@@ -176,7 +176,7 @@ class MainScreen(PaneScreen):
         if full != self._mode.full or focused != self._mode.focused:
             self._scroll = 0
         scope = self._mode.scope if full == "verdict" else None
-        self._mode = replace(self._mode, full=full, focused=focused, scope=scope)
+        self._mode = replace(self._mode, full=full, focused=focused, scope=scope, said="")
         self.paint()
         if full == "engines" and not self._mode.plots:
             # importing the plotting library takes longer than a key may: the rest is drawn first
@@ -296,7 +296,11 @@ class MainScreen(PaneScreen):
         self.paint()
 
     def on_key(self, event: events.Key) -> None:
-        """While the filter is typed keys are letters; Enter keeps it, Escape clears it."""
+        """While the filter is typed keys are letters; Enter keeps it, Escape clears it.
+
+        Any key brings the footer back where the answer to the one before stands.
+        """
+        self.hush()
         if not self._mode.typing:
             # begun here, not by its binding: that would come behind the letters of whoever types fast
             if event.key == "slash":

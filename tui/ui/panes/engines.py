@@ -181,7 +181,7 @@ def _details(item: Row, size: int) -> list[Line]:
     lines = flow([*name, *told], size, len(told) + 2)
     if reading.waiting_by_reason:
         reasons = sorted(reading.waiting_by_reason.items())
-        lines += labelled("waiting for", [f"{narrow(why)} {count(n)}" for why, n in reasons], size)
+        lines += labelled("waiting for:", [f"{narrow(why)} {count(n)}" for why, n in reasons], size)
     if len(reading.ranks) > 1:
         lines += labelled("ranks", [_rank(rank) for rank in reading.ranks], size)
     for label, texts in _facts(reading):

@@ -177,7 +177,9 @@ def _explained(
     for index, item in enumerate(telling):
         first = _state(chosen, item, size)[1]
         most = room - (len(telling) - index - 1)
-        found[item.scope] = told([first + text for text in _wordings(item)], size - _DETAIL_AT, most)
+        wordings = _wordings(item)
+        aged = [first + text for text in wordings]
+        found[item.scope] = told([*aged, *wordings], size - _DETAIL_AT, most)
         room -= len(found[item.scope])
     return found
 
@@ -239,7 +241,9 @@ def _wordings(item: Row) -> list[str]:
         back = ""
         if gpu.recovered_s is not None and gpu.recovered_s < NEWS_S:
             back = f"answers again since {elapsed(gpu.recovered_s)}"
-        return _shortened("; ".join(text for text in (narrow(gpu.detail), back) if text))
+        said = _shortened("; ".join(text for text in (narrow(gpu.detail), back) if text))
+        errors = gpu.ecc_uncorrected
+        return [*said, f"{errors} uncorrected memory errors …"] if said and errors else said
     why = gpu_reason(gpu.reason, gpu.detail)
     if gpu.xid is None:
         return _shortened(why)

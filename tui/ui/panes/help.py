@@ -18,6 +18,7 @@ _WORDS = (
     ("SM%", "share of time in which any kernel ran; not how full the GPU was"),
     ("bw%", "share of time in which the GPU's memory was being read or written"),
     ("limit", "why clocks are held down: cap (power), hot, HOT (hardware), brake, slow"),
+    ("! card", "something is wrong with a card that works: 2 z tells what"),
     ("run, wait", "requests being decoded, and in the queue"),
     ("kv%", "KV cache in use by live requests; full with nobody waiting is fine"),
     ("hit%", "prompt tokens found in the prefix cache"),

@@ -140,6 +140,8 @@ def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
     items = [narrow(text) for text in main.advice]
     wordings = ["; ".join(items)]
     wordings += ["; ".join([*items[:n], f"+{len(items) - n} more"]) for n in range(len(items) - 1, 0, -1)]
+    if len(items) > 1:
+        wordings.append(f"{_LIMIT.sub('', items[0])}; +{len(items) - 1} more")
     return [(Span(line, "text"),) for line in told(wordings, size, rows)]
 
 
