@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.color import Color
+from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 
 from tui.ui import themes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.style import Style
 
     from tui.ui.lines import Role
 
@@ -154,6 +153,14 @@ def test_text_and_areas_stand_out_from_their_ground(name: str, text: float, area
     ratios = {role: contrast(style) for role, style in styles.items()}
     assert {role for role in READ if ratios[role] < text} == set()
     assert {role for role in ("bar", "spark") if ratios[role] < area} == set()
+
+
+@pytest.mark.parametrize("ground", ["background", "surface", "panel"])
+def test_what_textual_writes_stands_out_from_every_ground(ground: str) -> None:
+    for name, theme in themes.load_all([SHIPPED])[0].items():
+        colours = (theme.textual.foreground or "", getattr(theme.textual, ground))
+        fore, back = (Color.parse(colour) for colour in colours)
+        assert contrast(Style(color=fore, bgcolor=back)) > (7 if name == "high-contrast" else 4.5), name
 
 
 def palette(colours: str) -> TerminalTheme:
