@@ -166,6 +166,7 @@ async def run(ticks: int, warm: int, every_s: float = 1.0, kept: int = 1800) -> 
         kept: points of a series.
     """
     clock, world = Clock(), World()
+    others = set(threading.enumerate())  # of tests before this one, which may still be on their way out
     world.at(clock.now)
     monitor = Monitor(Config(interval_s=every_s), (), world.sources(), clock)
     monitor.history = History(kept)
@@ -180,7 +181,7 @@ async def run(ticks: int, warm: int, every_s: float = 1.0, kept: int = 1800) -> 
                 Mark(
                     resident(),
                     len(asyncio.all_tasks()),
-                    threading.active_count(),
+                    len(set(threading.enumerate()) - others),
                     len(monitor.history),
                     len(monitor.snapshot().engines),
                 )

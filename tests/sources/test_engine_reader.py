@@ -84,7 +84,14 @@ def test_every_null_figure_says_why() -> None:
         "window_s",
     }
     nulls = {name for name in figures if getattr(found, name) is None and not name.endswith("_mean_s")}
-    optional = {"scrape_s", "scrape_every_s", "preempted", "spec_accept_ratio", "spec_accept_length"}
+    optional = {
+        "scrape_s",
+        "scrape_every_s",
+        "preempted",
+        "spec_accept_ratio",
+        "spec_accept_length",
+        "draining",
+    }
     further = {"itl_p99_s", "tpot_p99_s", "e2e_p50_s", "e2e_p99_s", "queue_p50_s", "queue_p99_s"}
     assert nulls - optional - further == gaps
 
