@@ -23,6 +23,7 @@ def moved(view: EngineView, url: str, kind: EngineKind) -> EngineView:
         view,
         url=url,
         engine=replace(view.engine, reading=replace(reading, url=url, engine=kind)),
+        probe_origin=f"{kind}'s defaults",
         probes=tuple(replace(probe, url=url) for probe in view.probes),
     )
 

@@ -114,8 +114,10 @@ def _details(view: View, size: int) -> list[Line]:
             if strip:
                 lines.append((Span(f"{probe.kind:<11}", "label"), *_results(strip)))
             if probe.note:
+                label = "" if strip else probe.kind
                 lines += [
-                    (Span(f"{'':<11}"), Span(part, "muted")) for part in wrap(narrow(probe.note), size - 11)
+                    (Span(f"{'' if index else label:<11}", "label"), Span(part, "muted"))
+                    for index, part in enumerate(wrap(narrow(probe.note), size - 11))
                 ]
         for kind, spec in engine.probe_specs.items():
             lines += [(Span(part, "muted"),) for part in wrap(probe_notes.settings(kind, spec), size)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.model.verdicts import LEVELS
-from tui.ui.lines import Line, Span, cut, cut_name, fit, flow, narrow, width
+from tui.ui.lines import Line, Span, cut, cut_name, fit, flow, narrow, width, wrap
 from tui.ui.marks import badge, finding_line
 from tui.ui.panes.past import strip
 from tui.ui.table import told
@@ -141,7 +141,10 @@ def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
     wordings = ["; ".join(items)]
     wordings += ["; ".join([*items[:n], f"+{len(items) - n} more"]) for n in range(len(items) - 1, 0, -1)]
     if len(items) > 1:
-        wordings.append(f"{_LIMIT.sub('', items[0])}; +{len(items) - 1} more")
+        first, more = _LIMIT.sub("", items[0]), f"; +{len(items) - 1} more"
+        wordings.append(f"{first}{more}")
+        *whole, last = wrap(first, size, rows)
+        wordings.append(" ".join([*whole, f"{cut(last, size - len(more))}{more}"]))
     return [(Span(line, "text"),) for line in told(wordings, size, rows)]
 
 
