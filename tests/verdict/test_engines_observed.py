@@ -18,6 +18,7 @@ from tui.sources.engines.triton import TRITON
 from tui.verdict.advice import advice
 from tui.verdict.judge import judge_all
 from tui.verdict.picture import Picture
+from tui.verdict.signals import Signals
 
 if TYPE_CHECKING:
     from tui.model.readings import HostReading
@@ -239,7 +240,7 @@ def test_a_first_scrape_knows_no_flow() -> None:
 
 
 def test_vllms_drain_is_told_as_it_is() -> None:
-    words = " ".join(advice("draining", Picture("x", "vllm")))
+    words = " ".join(advice("draining", Signals(Picture("x", "vllm"), Thresholds(), Slo())))
     assert "0.18" in words
     assert "silent" in words
     assert "cuts" not in words

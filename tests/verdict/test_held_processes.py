@@ -83,7 +83,8 @@ def test_a_host_without_devices_hears_nothing_of_theirs() -> None:
     still = made.reading(
         gen_tok_s=0.0, prompt_tok_s=0.0, stalled_scrapes=40, stalled_s=40.0, since_last_step_s=40.0
     )
-    for cards, said in ((CARDS, True), (NO_CARDS, False)):
+    spin = Observed(GpuSet((made.gpu(sm_pct=100.0, mem_ctrl_pct=0.0, power_w=180.0),)), made.FRESH)
+    for cards, said in ((spin, True), (CARDS, False), (NO_CARDS, False)):
         found, _ = judged(made.view(still), cards)
         assert found.verdict == "engine_hung"
         assert (SPIN in found.advice) == said

@@ -9,26 +9,41 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.verdict import made
+from tests.verdict.test_live_removal import picture_of
 from tui.model.engine_host import EngineHostReading
 from tui.model.history import History
 from tui.model.readings import EngineReading, GpuReading, HostReading
 from tui.model.settings import Slo, Thresholds
 from tui.sources.option_defaults import option_defaults
 from tui.verdict import texts
-from tui.verdict.advice import IN_FORCE, TAKES_A_RESTART, advice
+from tui.verdict.advice import IN_FORCE, TAKES_A_RESTART, UNDER, advice
 from tui.verdict.assess import RANK, assess
 from tui.verdict.findings import findings
 from tui.verdict.live import pictures
 from tui.verdict.outcome import Outcome, Rule
 from tui.verdict.picture import Picture, Processes, Trends
 from tui.verdict.rules import RULES
+from tui.verdict.signals import Signals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tui.model.readings import EngineKind
     from tui.model.verdicts import VerdictName
-    from tui.verdict.signals import Signals
 
 LIMITS, SLO = Thresholds(), Slo()
+_FIELD = re.compile(r"{(\w+)}")
+
+
+def said(name: VerdictName, picture: Picture) -> tuple[str, ...]:
+    return advice(name, Signals(picture, LIMITS, SLO))
+
+
+def every_line(name: VerdictName, kind: EngineKind | None) -> Iterator[str]:
+    """All that may be said, whatever the picture, with the fields still open."""
+    text = texts.TEXTS[name]
+    for line in (*text.first, *(text.flags.get(kind, ()) if kind else ()), *text.advice):
+        yield from (line,) if isinstance(line, str) else filter(None, (line.text, line.otherwise))
 
 
 def test_rule_without_texts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,9 +66,8 @@ def test_every_verdict_has_a_rank_and_fits_the_headline() -> None:
     assert all(len(t.title) <= 20 and t.title == t.title.upper() for t in texts.TEXTS.values())
     for name in RANK:
         for kind in (*texts.ENGINES, None):
-            for line in advice(name, Picture("x", kind)):
-                assert "{" not in line
-                assert len(line) <= 110
+            assert not any("{" in line for line in said(name, Picture("x", kind)))
+            assert all(len(_FIELD.sub("", line)) <= 110 for line in every_line(name, kind))
 
 
 KNOWN: dict[str, frozenset[str]] = {
@@ -68,13 +82,16 @@ KNOWN: dict[str, frozenset[str]] = {
     "trtllm": frozenset((
         "max_batch_size", "max_seq_len", "max_num_tokens", "kv_cache_free_gpu_memory_fraction", "kv_cache_config",
         "enable_block_reuse", "num_postprocess_workers", "enable_chunked_prefill",
+        "capacity_scheduler_policy",
     )),
     "triton": frozenset((
         "max_batch_size", "max_num_tokens", "kv_cache_free_gpu_mem_fraction", "batch_scheduler_policy",
-        "max_utilization", "enable_kv_cache_reuse", "enable_chunked_context", "exit-timeout-secs",
+        "max_utilization", "guaranteed_no_evict", "enable_kv_cache_reuse", "enable_chunked_context", "exit-timeout-secs",
     )),
 }  # fmt: skip
 """Options of the engines' own command lines and configuration files, each with its present name."""
+OTHERS = frozenset(("generate", "native", "max_tokens", "num_requests_waiting_by_reason"))
+"""Ours, py-spy's, a field of requests, and a metric of vLLM's."""
 _OPTION = re.compile(r"--([a-z0-9][a-z0-9_-]+)|\b(?!fp8)([a-z0-9]+(?:_[a-z0-9]+)+)\b")
 
 
@@ -83,45 +100,42 @@ def test_advice_names_only_options_that_the_engine_has(kind: EngineKind) -> None
     named = {
         found[1] or found[2]
         for name in RANK
-        for line in advice(name, Picture("x", kind))
-        for found in _OPTION.finditer(line)
+        for line in every_line(name, kind)
+        for found in _OPTION.finditer(_FIELD.sub("", line))
     }
+    named -= OTHERS
     assert named <= KNOWN[kind], named - KNOWN[kind]
     assert len(named) >= 5
     versions = {"vllm": "0.33.0", "sglang": "0.5.23", "trtllm": "1.2.1", "triton": "2.60"}
     defaults = option_defaults(kind, versions[kind], {})
+    lines = " ".join(line for name in RANK for line in every_line(name, kind))
     for option in named & defaults.keys():  # a default that we know is told as the value in force
-        lines = " ".join(line for name in RANK for line in advice(name, Picture("x", kind, args=defaults)))
-        assert f"{option} (now {defaults[option]})" in lines or f"{option} fp8" in lines, option
+        fields = [field for field, names in IN_FORCE.items() if option in names]
+        assert any(f"{option}{{{field}}}" in lines for field in fields) or f"{option} fp8" in lines, option
 
 
 def test_every_field_of_the_texts_is_filled_and_every_filling_is_used() -> None:
-    fields = {
-        found[1]
-        for text in texts.TEXTS.values()
-        for lines in (text.advice, *text.flags.values())
-        for line in lines
-        for found in re.finditer(r"{(\w+)}", line)
-    }
-    assert fields == IN_FORCE.keys()
+    lines = (line for name in RANK for kind in texts.ENGINES for line in every_line(name, kind))
+    fields = {found[1] for line in lines for found in _FIELD.finditer(line)}
+    assert fields == IN_FORCE.keys() | {UNDER}
 
 
 @pytest.mark.parametrize("kind", texts.ENGINES)
 @pytest.mark.parametrize("name", sorted(texts.NEED_FLAGS))
 def test_advice_that_takes_a_restart_says_what_one_costs(name: VerdictName, kind: EngineKind) -> None:
-    assert advice(name, Picture("x", kind))[-1] == TAKES_A_RESTART
+    assert said(name, dataclasses.replace(picture_of(name), kind=kind))[-1] == TAKES_A_RESTART
 
 
 @pytest.mark.parametrize("name", sorted(set(RANK) - {"healthy", "idle", "unknown", "engine_down"}))
 def test_advice_says_when_a_restart_is_a_mistake(name: VerdictName) -> None:
     """The most expensive thing a tool can recommend."""
-    said = " ".join(line for kind in texts.ENGINES for line in advice(name, Picture("x", kind)))
-    assert re.search(r"do not (just )?restart|a restart|restarting the engine changes nothing", said), said
+    lines = " ".join(said(name, picture_of(name)))
+    assert re.search(r"do not (just )?restart|a restart|restarting the engine changes nothing", lines), lines
 
 
 def test_a_cache_that_is_stored_in_eight_bits_is_not_to_be_made_so() -> None:
-    full = Picture("x", "vllm", seats=1024.0, args={"kv-cache-dtype": "fp8"})
-    lines = advice("kv_cache", full)
+    full = dataclasses.replace(picture_of("kv_cache"), seats=1024.0, args={"kv-cache-dtype": "fp8"})
+    lines = said("kv_cache", full)
     assert not any("kv-cache-dtype" in line for line in lines)
     assert lines[0].startswith("lower --max-num-seqs (now 1024)")
 
@@ -129,8 +143,9 @@ def test_a_cache_that_is_stored_in_eight_bits_is_not_to_be_made_so() -> None:
 @pytest.mark.parametrize("option", ["num-gpu-blocks-override", "kv-cache-memory-bytes"])
 def test_a_pool_of_a_given_size_is_not_changed_by_the_fraction(option: str) -> None:
     given = {"gpu-memory-utilization": "0.9", option: "{24}"}
-    for name in ("kv_cache", "gpu_memory", "degraded_cache"):
-        lines = " ".join(advice(name, Picture("x", "vllm", args=given)))
+    names: tuple[VerdictName, ...] = ("kv_cache", "gpu_memory", "degraded_cache")
+    for name in names:
+        lines = " ".join(said(name, dataclasses.replace(picture_of(name), args=given)))
         assert f"--{option} (now {{24}})" in lines
         assert "gpu-memory-utilization" not in lines
         assert "0.85" not in lines

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from tui.model.text import clean
 from tui.verdict.death import death_advice
 from tui.verdict.picture import HELD_SHOWN
-from tui.verdict.texts import FIND_OUT, NEED_FLAGS, SPIN, TEXTS
+from tui.verdict.texts import FIND_OUT, NEED_FLAGS, TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from tui.model.readings import EngineKind
     from tui.model.verdicts import VerdictName
     from tui.verdict.picture import Hold, Picture
+    from tui.verdict.prose import Line
+    from tui.verdict.signals import Signals
 
 ACCESS_ADVICE: dict[str | None, str] = {
     "401": "set token_env of its [[engines]] in the config, or INFERTOP_TOKEN",
@@ -44,6 +45,8 @@ IN_FORCE: dict[str, tuple[str, ...]] = {
     "exit": ("exit-timeout-secs",),
 }
 """The options behind the texts' fields, as ``command_args`` spells them."""
+UNDER = "under"
+"""The texts' field for a limit that changes nothing while it is above what runs."""
 TAKES_A_RESTART = "options take effect with a restart: after a drain, at a quiet hour; it costs the load time"
 _QUANTIZED_KV = "--kv-cache-dtype"
 _FRACTION = "--gpu-memory-utilization{fraction}"
@@ -52,13 +55,15 @@ _POOL_IN_FORCE = ("num-gpu-blocks-override", "kv-cache-memory-bytes")
 _NOW = " (now "
 
 
-def advice(name: VerdictName, picture: Picture) -> tuple[str, ...]:
-    """What to do, the engine's own flags first, with the values in force where they are known."""
+def advice(name: VerdictName, s: Signals) -> tuple[str, ...]:
+    """What to do about this picture, most urgent first, with the values in force where they are known."""
+    picture = s.picture
     if name == "unknown" and picture.engine_reason in ACCESS_ADVICE:
         return (ACCESS_ADVICE[picture.engine_reason],)
     if name == "engine_hung" and (held := _let_go(picture)):
         return held
-    found = _lines(name, picture.kind, picture.no_devices, picture.seats, tuple(picture.args.items()))
+    running = picture.engine.running if picture.engine is not None else None
+    found = _filled(tuple(_lines(name, s)), picture.seats, running, tuple(picture.args.items()))
     known = death_advice(picture.death) if name == "engine_down" else ()
     return (*known, *(line for line in found if line != FIND_OUT)) if known else found
 
@@ -82,27 +87,38 @@ def _let_go(picture: Picture) -> tuple[str, ...]:
     return ()
 
 
+def _lines(name: VerdictName, s: Signals) -> Iterator[str]:
+    """Those that are right for the picture, as the texts have them."""
+    texts, kind = TEXTS[name], s.picture.kind
+    flags = tuple(_fitting(texts.flags.get(kind, ()) if kind else (), s))
+    yield from _fitting(texts.first, s)
+    yield from flags
+    yield from _fitting(texts.advice, s)
+    if flags and name in NEED_FLAGS:
+        yield TAKES_A_RESTART
+
+
+def _fitting(lines: tuple[Line, ...], s: Signals) -> Iterator[str]:
+    for line in lines:
+        said = line if isinstance(line, str) else line.text if line.holds(s) else line.otherwise
+        if said:
+            yield said
+
+
 @functools.lru_cache(maxsize=256)
-def _lines(
-    name: VerdictName,
-    kind: EngineKind | None,
-    no_devices: bool,  # a cache's key has no keywords
-    seats: float | None,
-    given: tuple[tuple[str, str], ...],
+def _filled(
+    lines: tuple[str, ...], seats: float | None, running: float | None, given: tuple[tuple[str, str], ...]
 ) -> tuple[str, ...]:
     """The same each second while nothing but figures moves."""
-    texts, args = TEXTS[name], dict(given)
-    flags = texts.flags.get(kind, ()) if kind else ()
-    values = _Values(seats, args)
+    args = dict(given)
+    values = _Values(seats, running, args)
     found = []
-    for text in (*flags, *texts.advice):
+    for text in lines:
         line = _by_its_size(text, args)
         if line.startswith(_QUANTIZED_KV) and values["kv_dtype"].startswith(_NOW + "fp8"):
             continue  # it is done already
-        if line == SPIN and no_devices:
-            continue
         found.append(line.format_map(values) if "{" in line else line)
-    return (*found, TAKES_A_RESTART) if flags and name in NEED_FLAGS else tuple(found)
+    return tuple(found)
 
 
 def _by_its_size(line: str, args: Mapping[str, str]) -> str:
@@ -119,11 +135,15 @@ def _by_its_size(line: str, args: Mapping[str, str]) -> str:
 class _Values(dict[str, str]):
     """What the texts' fields become, each looked up when a line first has it."""
 
-    def __init__(self, seats: float | None, args: Mapping[str, str]) -> None:
+    def __init__(self, seats: float | None, running: float | None, args: Mapping[str, str]) -> None:
         super().__init__()
         self._seats, self._args = seats, args
+        if running:
+            self[UNDER] = f" below the {running:.0f} that run"
 
     def __missing__(self, field: str) -> str:
+        if field == UNDER:
+            return ""
         if field == "seats" and self._seats is not None:
             value = f"{self._seats:.0f}"
         else:

@@ -158,7 +158,7 @@ def _verdict(
         certainty=certainty.doubts if name == "unknown" else certainty.words,
         evidence=tuple({e.text: e for e in outcome.evidence}.values()),
         missing=tuple(missing)[:MOST_MISSING],
-        advice=advice(name, s.picture),
+        advice=advice(name, s),
     )
 
 

@@ -14,7 +14,7 @@ from tui.verdict.gpu_signals import gpu_signals
 from tui.verdict.hold import Hold
 from tui.verdict.live import core_alive, http_process, pictures
 from tui.verdict.rules.gpu_fault import RECORDED_XID
-from tui.verdict.texts import TEXTS
+from tui.verdict.texts import SICK_DEVICE, TEXTS
 
 if TYPE_CHECKING:
     from tui.model.explanations import Explanation
@@ -54,10 +54,8 @@ def host_verdict(snapshot: HostSnapshot, engines: tuple[Verdict, ...]) -> Verdic
     worst = min(engines, key=lambda v: RANK[v.verdict], default=None)
     sick = _sick_devices(snapshot)
     if sick and (worst is None or worst.verdict != "gpu_fault"):
-        texts = TEXTS["gpu_fault"]
-        return Verdict(
-            HOST, "gpu_fault", texts.title, confidence="medium", evidence=sick, advice=texts.advice
-        )
+        title = TEXTS["gpu_fault"].title
+        return Verdict(HOST, "gpu_fault", title, confidence="medium", evidence=sick, advice=SICK_DEVICE)
     if worst is not None:
         return replace(worst, scope=HOST)
     missing = "no engine found" if snapshot.discovery_done else "engines: still looking"

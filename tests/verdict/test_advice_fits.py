@@ -1,0 +1,200 @@
+"""Advice is for the picture at hand: what would make it worse, or cannot help, is not said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tui.verdict.observation import DEFAULT_SLO, DEFAULT_THRESHOLDS, classify
+
+H100: dict[str, Any] = {
+    "sm_pct": 99, "mem_ctrl_pct": 65, "mem_used_mib": 74000, "mem_total_mib": 81559, "power_w": 690,
+    "power_limit_w": 700, "temp_c": 66, "throttle": [], "clock_sm_mhz": 1950, "clock_max_mhz": 1980,
+}  # fmt: skip
+WAITS = {"sm_pct": 35, "mem_ctrl_pct": 20, "power_w": 260, "clock_sm_mhz": 1980}
+WORKS: dict[str, Any] = {
+    "running": 40, "waiting": 0, "kv_usage": 0.3, "preemptions_per_s": 0, "gen_tok_s": 1200, "error_ratio": 0,
+    "ttft_p95_s": 0.4, "itl_p95_s": 0.03, "max_num_seqs": 256,
+}  # fmt: skip
+QUIET: dict[str, Any] = {"cpu_pct_total": 4, "cpu_cores": 64, "busiest_thread_cpu_pct": 50}
+SERVED: dict[str, Any] = {
+    "liveness": {"status": 200, "latency_s": 0.004}, "generate": {"status": 200, "latency_s": 0.4},
+}  # fmt: skip
+SILENT = {"gen_tok_s": 0, "ttft_p95_s": None, "itl_p95_s": None}
+TIMEOUT = {**SERVED, "generate": {"status": "timeout", "latency_s": 60}}
+REFUSED = {kind: {"status": "refused", "latency_s": 0.001} for kind in ("liveness", "readiness")}
+LATE = {"ttft_p95_s": 9, "queue_p95_s": 7}
+
+
+@dataclass
+class Seen:
+    """One observation, and what its advice must and must not speak of."""
+
+    verdict: str
+    says: tuple[str, ...]
+    never: tuple[str, ...]
+    kind: str = "vllm"
+    gpu: dict[str, Any] = field(default_factory=dict)
+    engine: dict[str, Any] | None = field(default_factory=dict)
+    host: dict[str, Any] = field(default_factory=dict)
+    probes: dict[str, Any] = field(default_factory=lambda: SERVED)
+    phase: str = "serving"
+
+    def judged(self) -> dict[str, Any]:
+        observations = {
+            "gpus": [{**H100, **self.gpu}],
+            "engine": {} if self.engine is None else {**WORKS, **self.engine},
+            "host": {**QUIET, **self.host},
+            "probes": self.probes,
+            "phase": self.phase,
+            "duration_s": 300,
+        }
+        line = {"id": "x", "engine": self.kind, "observations": observations}
+        return classify(line, DEFAULT_THRESHOLDS, DEFAULT_SLO)
+
+
+_FULL = {"kv_usage": 0.97, "preemptions_per_s": 0.8, "waiting": 18, "running": 22, **LATE}
+_WORST_CASE = {"kv_usage": 0.55, "waiting": 55, "running": 30, **LATE}
+_NO_ROOM = {"sm_pct": 62, "power_w": 420, "mem_ctrl_pct": 44}
+_SLOW_CLOCK = {"clock_sm_mhz": 900, "power_w": 349}
+_USERS_WAIT = {"ttft_p95_s": 3.4, "itl_p95_s": 0.15, "waiting": 4}
+
+CASES: dict[str, Seen] = {
+    "prompts wait, tokens come on time: a larger budget": Seen(
+        "compute", ("raise --max-num-batched-tokens",), ("lower --max",),
+        engine={"waiting": 30, "running": 12, "prompt_tok_s": 26000, "gen_tok_s": 200, "itl_p95_s": 0.05, **LATE},
+    ),
+    "prompts crowd out decode: a smaller budget": Seen(
+        "compute", ("lower --chunked-prefill-size",), ("raise --", "max-running-requests"), "sglang",
+        engine={"prompt_tok_s": 26000, "gen_tok_s": 200, "itl_p95_s": 0.3},
+    ),
+    "pure decode: no budget of prompts": Seen(
+        "compute", ("lower max_batch_size (now 256) below the 40 that run",), ("max_num_tokens",), "trtllm",
+        engine={"itl_p95_s": 0.19},
+    ),
+    "pauses: not the policy that pauses": Seen(
+        "kv_cache", ("GUARANTEED_NO_EVICT", "lower max_batch_size (now 256) below the 22 that run"),
+        ("MAX_UTILIZATION",), "trtllm", engine=_FULL,
+    ),
+    "admission by worst case: not fewer seats, which are free": Seen(
+        "kv_cache", ("MAX_UTILIZATION", "max_tokens"), ("GUARANTEED", "lower max_batch_size"), "trtllm",
+        gpu=_NO_ROOM, engine=_WORST_CASE,
+    ),
+    "retractions: more caution": Seen(
+        "kv_cache", ("raise --schedule-conservativeness",), ("lower --schedule",), "sglang", engine=_FULL
+    ),
+    "reservations: less caution": Seen(
+        "kv_cache", ("lower --schedule-conservativeness",), ("raise --schedule", "lower --max-running"), "sglang",
+        gpu=_NO_ROOM, engine=_WORST_CASE,
+    ),
+    "two long requests are no crowd": Seen(
+        "kv_cache", ("--max-model-len",), ("--max-num-seqs",), engine={**_FULL, "running": 2}
+    ),
+    "a device without room gets no larger pool": Seen(
+        "kv_cache", ("--max-model-len",), ("--gpu-memory-utilization",), engine=_FULL, gpu={"mem_used_mib": 81000}
+    ),
+    "a quota that is used up: no more processes": Seen(
+        "cpu", ("raise the CPU quota",), ("--api-server-count",), gpu=WAITS, engine=_USERS_WAIT,
+        host={"cpu_pct_total": 98, "cpu_cores": 4, "psi_cpu": 64, "busiest_thread_cpu_pct": 70},
+    ),
+    "one full thread with free cores: more processes": Seen(
+        "cpu", ("--api-server-count",), ("CPU quota",), gpu=WAITS, engine=_USERS_WAIT,
+        host={"busiest_thread_cpu_pct": 100},
+    ),
+    "a hang on devices at rest is no spin": Seen(
+        "engine_hung", ("py-spy dump",), ("SM 100 %", "prefill", "key g"), gpu={**WAITS, "sm_pct": 0, "mem_ctrl_pct": 0},
+        engine={**SILENT, "waiting": 6}, probes=TIMEOUT,
+    ),
+    "stacks of C++": Seen(
+        "engine_hung", ("gdb", "SM 100 %"), ("(py-spy dump)",), "triton", gpu={"mem_ctrl_pct": 0, "power_w": 160},
+        engine={**SILENT, "waiting": 6}, probes=TIMEOUT,
+    ),
+    "gauges alone: ask for a token before any restart": Seen(
+        "engine_hung", ("ask for one token first",), (), gpu={**WAITS, "sm_pct": 0, "mem_ctrl_pct": 0},
+        engine={**SILENT, "waiting": 15}, probes={"liveness": {"status": 200, "latency_s": 0.004}},
+    ),
+    "heat": Seen(
+        "power_thermal", ("air flow",), ("power limit", "BMC", "set the clocks"),
+        gpu={**_SLOW_CLOCK, "temp_c": 91, "throttle": ["hw_thermal_slowdown"]}, engine=_USERS_WAIT,
+    ),
+    "a power cap": Seen(
+        "power_thermal", ("enforced power limit",), ("air flow", "BMC", "set the clocks"),
+        gpu={**_SLOW_CLOCK, "throttle": ["sw_power_cap"], "power_limit_w": 350}, engine=_USERS_WAIT,
+    ),
+    "a power brake": Seen(
+        "power_thermal", ("BMC",), ("air flow", "enforced power limit", "set the clocks"),
+        gpu={**_SLOW_CLOCK, "throttle": ["hw_slowdown", "hw_power_brake"]}, engine=_USERS_WAIT,
+    ),
+    "a clock that somebody set": Seen(
+        "power_thermal", ("set the clocks",), ("air flow", "enforced power limit", "BMC"),
+        gpu={**_SLOW_CLOCK, "throttle": []}, engine=_USERS_WAIT,
+    ),
+    "reasons that cannot be read": Seen(
+        "power_thermal", ("find the reason first",), ("air flow", "enforced power limit", "BMC", "set the clocks"),
+        gpu={**_SLOW_CLOCK, "throttle": None}, engine=_USERS_WAIT,
+    ),
+    "seats are free: not more of them": Seen(
+        "scheduler_limit", ("waiting_by_reason", "something else holds back"), ("raise", "options take effect"),
+        gpu=WAITS, engine={"running": 8, "waiting": 40, "kv_usage": 0.1, **LATE},
+    ),
+    "seats are full": Seen(
+        "scheduler_limit", ("raise --max-num-seqs (now 64)", "go up in steps"), ("seats are free", "deferred"),
+        gpu=WAITS, engine={"running": 64, "waiting": 40, "max_num_seqs": 64, **LATE},
+    ),
+    "seats and pool are full: more seats would be preempted": Seen(
+        "scheduler_limit", ("more seats would be preempted",), ("raise --max-num-seqs", "go up in steps"),
+        gpu=WAITS, engine={"running": 64, "waiting": 40, "max_num_seqs": 64, "kv_usage": 0.97, **LATE},
+    ),
+    "seats are full and tokens late": Seen(
+        "scheduler_limit", ("tokens are late already",), ("raise --max-num-seqs", "go up in steps"),
+        gpu=WAITS, engine={"running": 64, "waiting": 40, "max_num_seqs": 64, **LATE, "itl_p95_s": 0.2},
+    ),
+    "a host that swaps": Seen(
+        "io_disk", ("it swaps",), ("local NVMe", "network share", "streaming loader"),
+        gpu={**WAITS, "sm_pct": 15}, engine={"ttft_p95_s": 11, "itl_p95_s": 0.5, "waiting": 4},
+        host={"iowait_pct": 41, "disk_util_pct": 99, "psi_io": 70, "psi_mem": 55, "mem_used_pct": 99},
+    ),
+    "a busy disk under an engine that serves": Seen(
+        "io_disk", ("find who reads",), ("local NVMe", "network share", "streaming loader", "swaps"),
+        gpu={**WAITS, "sm_pct": 15}, engine={"ttft_p95_s": 11, "itl_p95_s": 0.5, "waiting": 4},
+        host={"iowait_pct": 41, "disk_util_pct": 99, "psi_io": 70},
+    ),
+    "a slow disk under a start": Seen(
+        "io_disk", ("local NVMe",), ("find who reads",), gpu={**WAITS, "sm_pct": 0}, engine=None, probes=REFUSED,
+        host={"iowait_pct": 41, "disk_util_pct": 99, "psi_io": 70, "disk_read_mb_s": 110}, phase="loading",
+    ),
+    "a cold cache that throws nothing out": Seen(
+        "degraded_cache", ("route by session",), ("--gpu-memory-utilization", "--enable-prefix-caching"),
+        gpu={"sm_pct": 85, "power_w": 500}, engine={"prefix_hit_ratio": 0.06, "evictions_per_s": 0, "ttft_p95_s": 5.4},
+    ),
+    "a cold cache that is too small": Seen(
+        "degraded_cache", ("raise --mem-fraction-static",), (), "sglang",
+        gpu={"sm_pct": 85, "power_w": 500}, engine={"prefix_hit_ratio": 0.06, "evictions_per_s": 900, "ttft_p95_s": 5.4},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_advice_fits_the_picture(name: str) -> None:
+    seen = CASES[name]
+    found = seen.judged()
+    assert found["verdict"] == seen.verdict
+    lines = " | ".join(found["advice"])
+    assert [word for word in seen.says if word not in lines] == [], lines
+    assert [word for word in seen.never if word in lines] == [], lines
+
+
+def test_the_memory_of_a_dead_engine_is_freed_before_a_restart() -> None:
+    held = Seen("engine_down", (), (), engine=None, probes=REFUSED, phase="down").judged()["advice"]
+    first = next(n for n, line in enumerate(held) if "holds the GPU memory" in line)
+    assert first < next(n for n, line in enumerate(held) if line.startswith("restart it"))
+    gone = Seen("", (), (), engine=None, probes=REFUSED, phase="down", gpu={"mem_used_mib": 3})
+    assert not any("GPU memory" in line for line in gone.judged()["advice"])
+
+
+def test_routing_comes_first_where_nothing_is_thrown_out_and_last_where_it_is() -> None:
+    for name, place in (("a cold cache that throws nothing out", 0), ("a cold cache that is too small", 1)):
+        lines = CASES[name].judged()["advice"]
+        assert [n for n, line in enumerate(lines) if line.startswith("route by session")] == [place]
