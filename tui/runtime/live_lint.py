@@ -38,6 +38,7 @@ class LiveLint:
         host: the name of this host.
         clock: time.
         spawn: starts a coroutine that the caller owns and ends.
+        interval: gives seconds between pictures.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class LiveLint:
         host: str,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        interval: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._probes = probes
         self._host = host
@@ -54,7 +56,8 @@ class LiveLint:
         self._spawn = spawn
         self._times = LoadTimes(None if state is None else state / FILE)
         self._loads = LoadWatch(self._times, host)
-        self._past = PastTests(state, clock)
+        self._interval = interval
+        self._past = PastTests(state, clock, interval)
         self._measured: defaultdict[str, Measuring] = defaultdict(Measuring)
         self._known: dict[str, tuple[Settings, Seen, tuple[Finding, ...]]] = {}
         self._found: tuple[Finding, ...] = ()
@@ -62,7 +65,7 @@ class LiveLint:
 
     def start(self) -> None:
         """Begin to read what earlier runs have left."""
-        self._spawn(self._times.keep(self._clock))
+        self._spawn(self._times.keep(self._clock, self._interval))
         self._spawn(self._past.watch())
 
     @property

@@ -17,6 +17,7 @@ from tui.sources import offloop
 from tui.verdict.live import http_process, pictures
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tui.model.readings import EngineState
@@ -75,10 +76,14 @@ class LoadTimes:
         known = [took.load_s for took in self._loads.get(key, ())]
         return max(known, default=None), min(known) if len(known) > 1 else None
 
-    async def keep(self, clock: Clock) -> None:
+    async def keep(self, clock: Clock, interval: Callable[[], float]) -> None:
         """Read what other runs have seen, then write what is new, for ever.
 
         A file that cannot be read or written is as if there were none: what it would say is a convenience.
+
+        Args:
+            clock: time.
+            interval: gives seconds between pictures: there is nothing new more often.
         """
         while self._path is not None:
             if self._changed or not self.settled:
@@ -86,7 +91,7 @@ class LoadTimes:
                 await asyncio.wait([work], timeout=PATIENCE_S)
                 self.settled = True
                 await work
-            await clock.sleep(LOOK_S)
+            await clock.sleep(max(LOOK_S, interval()))
 
     async def sync(self) -> None:
         """Once; the file is touched on a thread of its own, for a home may hang."""

@@ -105,9 +105,9 @@ class Monitor:
         self._models = ModelWatch(sources.model, self._spawn)
         self._places = PlaceWatch(sources.container, sources.unit, clock, self._spawn)
         self._deaths = DeathWatch(sources.death, clock, self._spawn, self._on_death)
-        self._stops = StopWatch(sources.stop_mark, sources.tests, clock, self._spawn)
+        self._stops = StopWatch(sources.stop_mark, sources.tests, clock, self._spawn, self._pace_s)
         self._notifier: Notifier | None = None
-        self._lint = LiveLint(config.probes, sources.state, self._hostname, clock, self._spawn)
+        self._lint = LiveLint(config.probes, sources.state, self._hostname, clock, self._spawn, self._pace_s)
         self._judging = Turns(clock, self._pace_s)
         interval = self._pace_s
         self._own = OwnWatch(sources.own, clock, interval, self._spawn)

@@ -18,7 +18,7 @@ from tui.model.verdicts import Finding
 from tui.sources import offloop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from tui.model.snapshot import EngineView
@@ -59,13 +59,17 @@ class PastTests:
     Args:
         state: the state directory; None: there are none.
         clock: time.
+        interval: gives seconds between pictures: there is no look more often.
     """
 
-    def __init__(self, state: Path | None, clock: Clock) -> None:
+    def __init__(
+        self, state: Path | None, clock: Clock, interval: Callable[[], float] = lambda: LOOK_S
+    ) -> None:
         self.settled = state is None
         """They were looked for once, or that took too long."""
         self._folder = None if state is None else state / FOLDER
         self._clock = clock
+        self._interval = interval
         self._seen: int | None = None
         self._tests: tuple[PastTest, ...] = ()
 
@@ -77,7 +81,7 @@ class PastTests:
             self.settled = True
             with suppress(OSError):  # no folder, or not ours to read: what was known stays known
                 self._seen, self._tests = await look
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(max(LOOK_S, self._interval()))
 
     def of(self, view: EngineView) -> tuple[PastTest, ...]:
         """The newest drain and the newest restart test of an engine, by its URL, container or unit."""

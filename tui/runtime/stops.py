@@ -65,6 +65,7 @@ class StopWatch:
         tests: makes the source of the tests under way, by URL; None: there are none.
         clock: time.
         spawn: starts a coroutine that the caller owns and ends.
+        interval: gives seconds between pictures.
     """
 
     def __init__(
@@ -73,12 +74,15 @@ class StopWatch:
         tests: Callable[[], AsyncSource[Mapping[str, OwnTest]]] | None,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        interval: Callable[[], float] = lambda: TESTS_PERIOD_S,
     ) -> None:
         self._mark, self._clock, self._spawn = mark, clock, spawn
         self._logs: dict[str, _Followed] = {}
         self._tests = None
         if tests is not None:
-            self._tests = Poller(tests(), clock, lambda: TESTS_PERIOD_S, deadline_s=DEADLINE_S)
+            self._tests = Poller(
+                tests(), clock, lambda: max(TESTS_PERIOD_S, interval()), deadline_s=DEADLINE_S
+            )
 
     def start(self) -> None:
         """Begin to look for tests of ours."""

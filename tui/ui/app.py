@@ -137,6 +137,7 @@ class MonitorApp(App[str]):
         self.theme = self._theme_name
         self.main = MainScreen(feed, config, self._styles())
         self._drills = Drills(self, config)
+        self._keeping_up: asyncio.TimerHandle | None = None
 
     def _first_theme(self, screen: ScreenSettings) -> str:
         """The one that the user named, else the one chosen last, else the usual one."""
@@ -165,17 +166,18 @@ class MonitorApp(App[str]):
             # not where there is none to be had: in a thread that is not the main one
             with contextlib.suppress(ValueError, RuntimeError):
                 loop.add_signal_handler(number, self.action_leave)
-        self._catch_up()
+        self._keep_up()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         if self._faults:
             self.main.notice(self._faults[0])
         # owned by the app, in a group of its own: no other worker's start may cancel it
         self.run_worker(self._feed.start(), name="feed", group="feed", exit_on_error=False)
         self._begin(self._drills.attend, "tests")
-        self.set_interval(1.0, self._catch_up)
 
     async def on_unmount(self) -> None:
         """Stop the feed; what does not stop in time is left behind."""
+        if self._keeping_up is not None:
+            self._keeping_up.cancel()
         with contextlib.suppress(asyncio.TimeoutError):
             await within(STOP_S, self._feed.stop())
 
@@ -285,6 +287,11 @@ class MonitorApp(App[str]):
         for screen in self.screen_stack:
             if isinstance(screen, PaneScreen):
                 screen.restyle(self._styles())
+
+    def _keep_up(self) -> None:
+        """Each second, by the loop's own timer, as ``MainScreen`` looks for news."""
+        self._keeping_up = asyncio.get_running_loop().call_later(1.0, self._keep_up)
+        self._catch_up()
 
     def _catch_up(self) -> None:
         """A frame that a slow terminal had no room for is sent once it has; without a terminal it is over."""
