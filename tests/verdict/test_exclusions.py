@@ -204,5 +204,5 @@ def test_a_stall_on_devices_of_unknown_power_may_be_one_long_prefill() -> None:
     gpus = Observed(GpuSet((resident,)), made.FRESH)
     (picture,) = pictures(made.snapshot(made.view(still), gpus=gpus), History())
     found = assess(picture, LIMITS, SLO).verdict
-    assert (found.verdict, found.confidence) == ("engine_hung", "medium")
-    assert found.certainty[0] == "a long prefill not ruled out without GPU power"
+    assert (found.verdict, found.confidence) == ("engine_hung", "low")
+    assert "a long prefill not ruled out without GPU power" in found.certainty

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.verdict.outcome import Exclusion
+from tui.verdict.signals import SPINNING_START_S
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
@@ -64,6 +65,19 @@ def _prefill(s: Signals) -> Names:
     return () if sm < s.thresholds.sm_high_pct or s.gpu_spinning() else _power(s)
 
 
+def _stuck_start(s: Signals) -> Names:
+    """Ranks that wait for each other stand still as long as nobody looks at the clock."""
+    held = s.picture.held_s
+    if held is None:
+        return ("held_s",)
+    if held < SPINNING_START_S or s.picture.no_devices:
+        return ()
+    sm = s.gpus.sm_max
+    if sm is None:
+        return ("gpus.sm_pct",)
+    return _movement(s) if sm >= s.thresholds.sm_high_pct else ()
+
+
 def _latency(s: Signals) -> Names:
     """A cap with latency in target harms nobody."""
     return _without(dict.fromkeys(("ttft_p95_s", "itl_p95_s"), None)) if not (s.latency or s.queueing) else ()
@@ -112,7 +126,7 @@ def _slow_engine(s: Signals) -> Names:
 
 
 ENGINE_HUNG = (Exclusion("gpu_fault"), Exclusion("a long prefill", _prefill))
-LOADING = (Exclusion("io_disk"), Exclusion("gpu_memory"))
+LOADING = (Exclusion("io_disk"), Exclusion("gpu_memory"), Exclusion("engine_hung", _stuck_start))
 KV_CACHE = (Exclusion("scheduler_limit", _seats_of_a_pool),)
 GPU_MEMORY = (Exclusion("kv_cache"),)
 POWER_THERMAL = (Exclusion("scheduler_limit", _seats_under_a_cap), Exclusion("a harmless cap", _latency))

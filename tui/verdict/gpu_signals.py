@@ -175,7 +175,7 @@ def _ratio(value: float | None, whole: float | None) -> float | None:
     return None if value is None or not whole else value / whole
 
 
-_HARMLESS = frozenset(("idle", "display_clocks"))
+HARMLESS = frozenset(("idle", "display_clocks"))
 _CAPS = frozenset(("sw_power_cap", "applications_clocks", "sync_boost"))
 _STUCK_CLOCK_RATIO = 0.6
 """Boost tables and power-limited cards work at 0.7 of their maximum without any fault."""
@@ -188,11 +188,11 @@ def _throttled(gpu: GpuReading, all_: GpuSignals, thresholds: Thresholds) -> Thr
     if gpu.sm_pct is not None and gpu.sm_pct < LOAD_SM_PCT:
         return None  # an idle card clocks down, and that is no fault
     ratio = clock_ratio(gpu)
-    reasons = tuple(r for r in gpu.throttle or () if r not in _HARMLESS)
+    reasons = tuple(r for r in gpu.throttle or () if r not in HARMLESS)
     if not reasons and ratio is not None:
         # reasons flicker: one that held for most of the last minute explains a clock that is low now
         lasting = (r for r, share in gpu.throttle_share or () if share >= _LASTING_SHARE)
-        reasons = tuple(r for r in lasting if r not in _HARMLESS)
+        reasons = tuple(r for r in lasting if r not in HARMLESS)
     hard = any(r not in _CAPS for r in reasons)
     if ratio is None:
         return Throttled(gpu, reasons, None, hard) if hard else None

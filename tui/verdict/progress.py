@@ -16,6 +16,10 @@ RESTART_MB_S = 100.0
 IDLE_THREAD_PCT = 20.0
 BUSY_PCT = 50.0
 WAITS_PCT = 5.0
+COMPILERS_PCT = 400.0
+"""What spins in a hung engine fills a core or two; compilers take all that they get."""
+COMPILERS_TOTAL_PCT = 40.0
+LEAST_CORES = 8
 CONTEXT_MIB = 300.0
 """A CUDA context alone takes about this much of a device."""
 HOLDS_MODEL_RATIO = 0.1
@@ -55,6 +59,15 @@ def start_evidence(s: Signals) -> tuple[Evidence | None, ...]:
     )
 
 
+def compilers_busy(s: Signals) -> bool:
+    """Many cores are at work while the devices rest: kernels are compiled, also by an engine that serves."""
+    host = s.host
+    if host is None or s.picture.no_devices or not s.gpus_at_rest():
+        return False
+    many = (host.cpu_cores or 0) >= LEAST_CORES and (host.cpu_pct_total or 0.0) >= COMPILERS_TOTAL_PCT
+    return many or (host.busiest_process_cpu_pct or 0.0) >= COMPILERS_PCT
+
+
 def starting(s: Signals) -> bool:
     """The port is closed because of a start: announced, or seen by what it moves."""
     phase = s.picture.phase
@@ -88,8 +101,7 @@ def host_quiet(s: Signals) -> bool:
 
 def memory_held(s: Signals) -> bool | None:
     """A device still holds a model; None where no device tells, or it may be another engine's."""
-    ratio = s.gpus.used_ratio_max if s.picture.gpus_ours else None
-    return None if ratio is None else ratio >= HOLDS_MODEL_RATIO
+    return None if s.held_ratio is None else s.held_ratio >= HOLDS_MODEL_RATIO
 
 
 def in_trouble(s: Signals) -> bool:

@@ -37,8 +37,19 @@ MOST_STALL_S = 30.0
 MODEL_ROLES = ("engine_core", "scheduler", "worker")
 BUSY_POLLERS = MODEL_ROLES
 """Threads of these spin at 100 % of a core when all is well."""
+AT_REST_SM_PCT = 10.0
+UNEVEN_SM_RATIO = 0.4
+"""Of the busiest device: ranks that run in step are never this far apart."""
+WORKING_POWER_RATIO = 0.6
+SWITCHES_PER_BUSY_CORE_S = 5000.0
+"""Threads that compute switch some hundred times for each core that they use."""
+MANY_THREADS_PCT = 200.0
 SLOW_5XX_S = 10.0
 """SGLang's /health waits 20 s for the scheduler before it says 503: that is a hang, not a refusal."""
+PREFILL_S = 120.0
+"""No prefill, and no compiler, takes longer than this without a step, whatever the device seems to do."""
+SPINNING_START_S = 300.0
+"""Ranks of a start find each other sooner."""
 STEP_SEEN_S = 1.0
 """How late a scrape may see a step."""
 
@@ -252,10 +263,11 @@ class Signals:
         self.many_waiting = self.waiting >= max(3.0, MANY_WAITING_RATIO * (self.running or 0.0))
         if self.many_waiting:
             return True  # even with good latencies: those of finished requests describe the past
-        if "ttft" in self.latency or "queue" in self.latency:
+        if self.own_ttft is not None or "queue" in self.latency:
             return any(v > t for name, (v, t) in self.latency.items() if name != "itl")
-        # without any latency, a queue that lasts stands in
-        return not self.latency and held is not None and held >= self.thresholds.waiting_hold_s
+        # without any latency, a queue that lasts stands in; one quick request of ours is no user's
+        users = "itl" in self.latency
+        return not users and held is not None and held >= self.thresholds.waiting_hold_s
 
     # -------------------------------------------------------------------------------- progress
 
@@ -318,12 +330,40 @@ class Signals:
             and (engine.prompt_tok_s or 0.0) <= PROBE_PROMPT_TOK_S
         )
 
+    def stalled_for(self) -> float:
+        """Seconds for which the picture has stood still, as far as anybody measured."""
+        return max(self.stalled_s or 0.0, self.picture.held_s or 0.0)
+
+    @property
+    def held_ratio(self) -> float | None:
+        """Of the memory of the fullest device, 0-1, where it is known to be this engine's."""
+        return self.gpus.used_ratio_max if self.picture.gpus_ours else None
+
+    def gpus_at_rest(self) -> bool:
+        """No device does anything; False where none tells."""
+        return self.gpus.sm_max is not None and self.gpus.sm_max < AT_REST_SM_PCT
+
+    def gpus_move(self) -> bool:
+        """Some device draws power or moves data as only work makes it; what hangs does neither."""
+        moves = (self.gpus.mem_ctrl_max or 0.0) >= 4 * self.thresholds.mem_ctrl_low_pct
+        return not self.gpus_at_rest() and (
+            moves or (self.gpus.power_ratio_max or 0.0) >= WORKING_POWER_RATIO
+        )
+
+    def cores_full(self) -> bool:
+        """All cores together, or the quota of its control group, are used up."""
+        host, limits = self.host, self.thresholds
+        if host is None:
+            return self.own.throttled()
+        total = (host.cpu_pct_total or 0.0) >= limits.cpu_total_pct
+        return total or (host.psi_cpu or 0.0) >= limits.psi_cpu or self.own.throttled()
+
     def gpu_working(self) -> bool:
         """Device figures that only real work makes: a spin draws little and moves nothing."""
         gpus, limits = self.gpus, self.thresholds
         return (
             (gpus.sm_max or 0.0) >= limits.sm_high_pct
-            and (gpus.power_ratio_max or 0.0) >= 0.6
+            and (gpus.power_ratio_max or 0.0) >= WORKING_POWER_RATIO
             and (gpus.mem_ctrl_max is None or gpus.mem_ctrl_max >= 4 * limits.mem_ctrl_low_pct)
             and not gpus.resident_only
         )
@@ -339,6 +379,10 @@ class Signals:
 
     def switches_high(self) -> bool:
         """More context switches than work explains."""
+        return self.switches_by_cores() or self.switches_for_its_work()
+
+    def switches_by_cores(self) -> bool:
+        """More than that for each core of the host."""
         rate, cores = self.ctx_switches_s, self.host.cpu_cores if self.host else None
         if rate is None:
             return False
@@ -346,11 +390,20 @@ class Signals:
             return rate >= SWITCHES_UNKNOWN_CORES_S
         return rate >= max(LEAST_SWITCHES_S, self.thresholds.ctx_switches_per_core_s * cores)
 
+    def switches_for_its_work(self) -> bool:
+        """One process of many threads makes more switches than the cores that it uses explain."""
+        rate, used = self.ctx_switches_s, self.host.busiest_process_cpu_pct if self.host else None
+        if rate is None or used is None or used < MANY_THREADS_PCT or rate < LEAST_SWITCHES_S:
+            return False
+        return rate >= SWITCHES_PER_BUSY_CORE_S * used / 100.0
+
     def uneven(self) -> bool:
         """One loaded device or rank is full while another has nothing to do."""
         gpus = self.gpus
-        if len(gpus.loaded) > 1 and (gpus.sm_max or 0.0) >= 85.0 and (gpus.sm_min or 0.0) <= 15.0:
-            return True
+        if len(gpus.loaded) > 1 and gpus.sm_max is not None and gpus.sm_max >= 85.0:
+            known = sorted(g.sm_pct for g in gpus.loaded if g.sm_pct is not None)
+            if known[0] <= 15.0 or known[(len(known) - 1) // 2] <= UNEVEN_SM_RATIO * gpus.sm_max:
+                return True
         ranks = self.engine.ranks if self.engine else ()
         loads = [(r.running or 0.0) + (r.waiting or 0.0) for r in ranks if r.running is not None]
         return len(loads) > 1 and any((r.waiting or 0) > 0 for r in ranks) and min(loads) <= 0.1 * max(loads)

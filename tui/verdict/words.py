@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tui.model.units import count, data_rate, gib, seconds
+from tui.model.units import count, data_rate, memory, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ NAMES: dict[str, str] = {
     "preemptions_per_s": "preemptions", "preempted": "preempted", "deferred": "deferred",
     "prefix_hit_ratio": "prefix hits", "evictions_per_s": "evictions", "ttft_p95_s": "TTFT p95",
     "itl_p95_s": "ITL p95", "queue_p95_s": "queue time p95", "gen_tok_s": "generated tokens",
-    "prompt_tok_s": "prompt tokens", "req_s": "requests ended", "stalled_s": "time without a step",
+    "prompt_tok_s": "prompt tokens", "generate_s": "one token", "req_s": "requests ended", "stalled_s": "time without a step",
     "error_ratio": "errors", "http_503_ratio": "503 answers", "ranks.running": "least loaded rank",
     "sm_pct": "SM", "mem_ctrl_pct": "memory controller", "power_ratio": "power of limit",
     "power_w": "GPU power", "power_limit_w": "GPU power limit", "clock_ratio": "SM clock of max",
@@ -33,8 +33,8 @@ NAMES: dict[str, str] = {
     "engine_switches_s": "its switches", "engine_read_mb_s": "its reads",
     "throttled_share": "CPU quota used up", "wait_pct": "waits for a core",
     "futex_share": "asleep on a futex", "load_left_s": "load time left", "backlog": "not yet accepted",
-    "connections": "connections", "oom_kills": "ended for memory", "orphans": "orphans", "held_s": "for",
-    "phase": "phase",
+    "connections": "connections", "oom_kills": "ended for memory", "orphans": "orphans",
+    "held_s": "how long it has been so", "phase": "phase",
 }  # fmt: skip
 """By the last part of a signal's or an input's name; the words are those of the panes."""
 _RATIOS = frozenset((
@@ -87,7 +87,7 @@ _BY_ENDING: dict[str, Callable[[float], str]] = {
     "_per_s": lambda v: f"{count(v)}/s",
     "switches_s": lambda v: f"{count(v)}/s",
     "_s": seconds,
-    "_mib": lambda v: f"{gib(v)} GiB",
+    "_mib": memory,
     "temp_c": lambda v: f"{v:.0f} °C",
 }
 """The first that fits; the longer endings stand before the shorter."""

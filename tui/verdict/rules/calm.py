@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
+from tui.verdict.gpu_signals import HARMLESS, clock_ratio
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ def _work(s: Signals) -> tuple[Evidence | None, ...]:
     return (ev.running(s), ev.waiting(s), *latencies, *figures)
 
 
+def _undecided(s: Signals) -> str | None:
+    """What is busy here is harmless only well inside the targets, unless a figure that is missing says so."""
+    if s.well_inside or not s.latency or s.picture.no_devices:
+        return None
+    if s.front_full and s.gpus.sm_max is None:
+        return "gpus.sm_pct"
+    capped = any(set(g.throttle or ()) - HARMLESS and clock_ratio(g) is None for g in s.gpus.loaded)
+    return "gpus.clock_sm_mhz" if capped else None
+
+
 def healthy(s: Signals) -> Outcome:
     """Work, tokens, latency in target, no errors, nobody waiting: whatever SM, KV or a cap flag show."""
     shown = _work(s) if s.explaining else ()
@@ -44,6 +55,8 @@ def healthy(s: Signals) -> Outcome:
         return quiet(*shown)
     if s.work is None and not s.flow:
         return cannot_say("running", "waiting", evidence=shown)
+    if lacks := _undecided(s):
+        return cannot_say(lacks, evidence=shown)
     missing = []
     if s.flow is None:
         if not s.latency:
@@ -77,7 +90,10 @@ def idle(s: Signals) -> Outcome:
     served = s.generate == "ok"
     if s.work:
         if s.flow is False and served and not s.over:
-            return fires(2, *shown)  # the gauges are stale: a fresh request is served
+            if s.gpus.sm_max is None or s.gpus_at_rest() or s.gpu_spinning():
+                return fires(2, *shown)  # the gauges are stale: a fresh request is served
+            if s.engine is not None and s.engine.prompt_tok_s is None:
+                return cannot_say("prompt_tok_s", evidence=shown)  # embeddings generate no token
         return quiet(*shown)
     if s.work is None:
         unknown = tuple(name for name, v in (("running", s.running), ("waiting", s.waiting)) if v is None)

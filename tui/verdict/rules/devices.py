@@ -60,7 +60,11 @@ def compute(s: Signals) -> Outcome:
     hot = power is not None and power >= limits.power_high_ratio
     fast = gpus.clock_ratio_max is not None and gpus.clock_ratio_max >= limits.clock_high_ratio
     real = (gpus.active_max or 0.0) >= ACTIVE_HIGH  # measured, where NVML's utilisation only supposes it
-    return fires(hot + moves + (fast and (hot or moves)) + real + s.over, *shown)
+    points = hot + moves + (fast and (hot or moves)) + real + s.over
+    at_it = [gpu for gpu in gpus.loaded if (gpu.sm_pct or 0.0) >= limits.sm_high_pct]
+    slow = gpus.clock_ratio_max is not None and not fast
+    # ranks that compute together are all at it, and their clocks are high
+    return fires(min(points, 2) if slow or 2 * len(at_it) < len(gpus.loaded) else points, *shown)
 
 
 def _moves(s: Signals) -> bool:
@@ -117,7 +121,8 @@ def _bites(s: Signals, worst: Throttled) -> Outcome:
         return (
             quiet(*shown) if worst.gpu.throttle is not None else cannot_say("gpus.throttle", evidence=shown)
         )
-    return fires(points, *shown, missing=() if slow else ("gpus.clock_sm_mhz",))
+    known = {"gpus.throttle": worst.gpu.throttle, "gpus.clock_sm_mhz": worst.clock_ratio}
+    return fires(points, *shown, missing=tuple(name for name, value in known.items() if value is None))
 
 
 def network(s: Signals) -> Outcome:
@@ -142,6 +147,10 @@ def network(s: Signals) -> Outcome:
         and not moves
         and not s.throttled
     )
+    if spinning and s.flow is None:
+        return cannot_say(
+            "gen_tok_s", evidence=shown
+        )  # with tokens they wait for transfers, without they hang
     if spinning and (gpus.card_count > 1 or busy_link):
         return fires(2 + busy_link + (gpus.mem_ctrl_max is not None and s.over), *shown)
     if gpus.sm_max >= limits.sm_high_pct and gpus.power_ratio_max is None and gpus.card_count > 1:
@@ -201,6 +210,7 @@ def _nothing_else(s: Signals) -> bool:
     return (
         len(gpus.loaded) > 1
         and s.over
+        and not s.decode_in_target  # ranks exchange tensors for every token
         and host is not None
         and s.thread is not None
         and s.thread < 60.0

@@ -56,8 +56,11 @@ def _refused(s: Signals) -> Outcome:
     gone = processes is not None and not processes.http_alive
     facts = (len(s.answers) > 1, held is False, phase == "down", gone, s.engine is None)
     unsure = phase is None and held is not False  # a drain closes the port as well
+    points = 1 + sum(facts) - 2 * unsure
+    if not (held is False or gone or s.picture.no_devices):
+        points = min(points, 2)  # what has not released its memory may yet live
     return fires(
-        1 + sum(facts) - 2 * unsure,
+        points,
         our_test(s),
         *death(s),
         *(ev.probes(s) or (_scrape(s),)),
@@ -90,9 +93,10 @@ def _failing(s: Signals) -> Outcome:
     status_ok = "ok" in s.status_answers
     all_fail = s.errors is not None and s.errors >= ALL_FAIL_RATIO
     some_served = s.errors is not None and s.errors < 0.5 and s.flow is None and bool(s.running)
-    facts = (status_5xx > 0, status_5xx > 1, all_fail, s.flow is False)
+    facts = (status_5xx > 0, status_5xx > 1, all_fail, s.flow is False, memory_held(s) is False)
     points = sum(facts) - (s.picture.phase is None)  # a start answers 503 too
-    shown: tuple[Evidence | None, ...] = (*ev.probes(s), ev.errors(s) if all_fail else None, ev.held(s))
+    errors = ev.errors(s) if all_fail else None
+    shown: tuple[Evidence | None, ...] = (*ev.probes(s), errors, ev.memory_released(s), ev.held(s))
     if s.slow_5xx() or (some_served and not status_5xx):
         return quiet(*shown)
     if s.generate == "timeout" and not (status_5xx and s.picture.kind != "sglang"):

@@ -8,8 +8,8 @@ from tui.model.readings import WARM_UP_STEPS
 from tui.verdict import evidence as ev
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
 from tui.verdict.picture import HELD_SHOWN
-from tui.verdict.progress import CONTEXT_MIB, host_quiet, start_evidence, start_signs
-from tui.verdict.signals import MODEL_ROLES, SLOW_5XX_S, slow_5xx
+from tui.verdict.progress import CONTEXT_MIB, compilers_busy, host_quiet, start_evidence, start_signs
+from tui.verdict.signals import MODEL_ROLES, PREFILL_S, SLOW_5XX_S, SPINNING_START_S, slow_5xx
 
 if TYPE_CHECKING:
     from tui.verdict.picture import HeldProcess
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT = "step heartbeat over 5 s from 3 scrapes (once: --samples 7)"
 LONG_S = 30.0
-PREFILL_S = 120.0
-"""No prefill takes longer than this without a step, whatever the device seems to do."""
 COMPUTING_PCT = 50.0
 """An engine process on a host without devices that is this busy works at a step; a stopped one is at 0."""
-SPINNING_START_S = 300.0
 
 
 def engine_hung(s: Signals) -> Outcome:
@@ -50,24 +47,38 @@ def engine_hung(s: Signals) -> Outcome:
     if not stalled and not unanswered:
         return _undecided(s)
     quiet_gpu = s.gpu_spinning() or (s.gpus.sm_max is not None and s.gpus.sm_max < 10.0)
-    held = max(s.stalled_s or 0.0, picture.held_s or 0.0)
+    held = s.stalled_for()
     if _first_steps(s) and not unanswered and held < PREFILL_S:
         return cannot_say("a longer look (the first steps may compile)", evidence=(ev.stalled(s),))
     if _computing(s) and not unanswered and held < LONG_S:
         return cannot_say("a longer look (its process computes)", evidence=(ev.stalled(s),))
     if s.gpu_working() and held < PREFILL_S:
         return cannot_say("a longer look (a long prefill looks the same)", evidence=(ev.stalled(s),))
+    if not stalled and s.gpus_move() and not s.slow_5xx():
+        # ours may wait in the queue like everybody's: 54 s were seen
+        return cannot_say("generate probe with a timeout longer than the queue", evidence=ev.probes(s))
+    compile_ = compilers_busy(s)
+    if compile_ and held < PREFILL_S:
+        busy = ev.host(s, "busiest_process_cpu_pct", "%", None, "process")
+        return cannot_say("a longer look (compilers are busy)", evidence=(ev.stalled(s), busy, *ev.probes(s)))
     facts = (stalled, stalled and held >= LONG_S, unanswered, "ok" in s.status_answers, quiet_gpu)
+    points = sum(facts) + (1 if stalled and picture.live else 0)
     return fires(
-        sum(facts) + (1 if stalled and picture.live else 0),
+        min(points, 2) if compile_ else points,
         ev.running(s),
         ev.waiting(s),
         ev.stalled(s) if stalled else ev.tokens(s),
         *ev.probes(s),
         ev.sm(s, limits.sm_high_pct),
         ev.mem_ctrl(s) if s.gpu_spinning() else None,
-        missing=() if stalled else ("step heartbeat",),
+        missing=_unproven(s) if stalled else ("step heartbeat",),
     )
+
+
+def _unproven(s: Signals) -> tuple[str, ...]:
+    """Gauges that say "work" may be stale, which a request tells, or devices that wait at it."""
+    seen = s.generate is not None or s.slow_5xx() or (s.picture.live and s.gpu_spinning())
+    return () if seen else ("generate probe",)
 
 
 def _stuck(s: Signals) -> tuple[HeldProcess, ...]:

@@ -8,13 +8,13 @@ from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
 from tui.verdict.outcome import Outcome, at_rest, cannot_say, fires, quiet
 from tui.verdict.progress import starting
+from tui.verdict.signals import MANY_THREADS_PCT
 
 if TYPE_CHECKING:
     from tui.model.readings import HostReading
     from tui.model.verdicts import Evidence
     from tui.verdict.signals import Signals
 
-MANY_THREADS_PCT = 200.0
 HALF_IDLE_SM_PCT = 50.0
 SLOW_READ_RATIO = 0.3
 """Of the rate that a good disk reaches: below it the disk, or the share, is what a start waits for."""
@@ -70,6 +70,9 @@ def _thread(s: Signals, host: HostReading) -> bool:
         return process is not None and s.thresholds.thread_busy_pct <= process < MANY_THREADS_PCT
     if not s.thread_full or s.thread_elsewhere:
         return False
+    seats_end = s.seats_full and s.many_waiting and s.kv is not None and s.kv < s.thresholds.kv_usage_early
+    if seats_end and s.thread_role is None and not _slow_probe(s):
+        return False  # a core that polls looks the same; the seats explain the queue
     return s.pressed or s.front_full
 
 
@@ -137,9 +140,12 @@ def lock_contention(s: Signals) -> Outcome:
     quota = pressure or total >= limits.thread_busy_pct
     if not s.switches_high() or s.thread_full or quota:
         return quiet(*shown)
-    unknown = () if s.thread is not None else ("busiest_thread_cpu_pct",)
-    points = (many or busy, s.thread is not None, s.pressed and sm is not None)
-    return fires(sum(points), *shown, missing=unknown) if any(points) else quiet(*shown)
+    quota_unseen = host.cpu_pct_total is None and (host.psi_cpu or 0.0) >= limits.psi_cpu
+    unknown = {"busiest_thread_cpu_pct": s.thread is None, "cpu_pct_total": quota_unseen}
+    facts = (many or busy, s.thread is not None, s.pressed and sm is not None)
+    points = sum(facts) if s.switches_by_cores() else min(2, sum(facts))
+    missing = tuple(name for name, is_missing in unknown.items() if is_missing)
+    return fires(points, *shown, missing=missing) if points else quiet(*shown)
 
 
 def io_disk(s: Signals) -> Outcome:
@@ -204,6 +210,12 @@ def _slow_start(s: Signals, pressures: int, shown: tuple[Evidence | None, ...]) 
     if rate is not None and rate >= s.thresholds.disk_read_mb_s:
         return quiet(*shown)
     slow = _slow_reads(s)
+    host = s.host
+    blind = tuple(
+        name for name in ("psi_io", "iowait_pct") if host is not None and getattr(host, name) is None
+    )
+    if pressures < 2 and not slow and blind:
+        return cannot_say(*blind, evidence=shown)
     if pressures < 2 and not slow:
         return quiet(*shown)
     return fires(pressures + slow, *shown, ev.gpu_used(s), ev.held(s))

@@ -17,6 +17,8 @@ WORST_CASE = ("sglang", "trtllm", "triton")
 """Engines that admit a request only if its longest possible answer would fit."""
 LEAST_WAITING = 5.0
 HALF_KV = 0.5
+HELD_RATIO = 0.25
+"""Of a device whose server is gone: more than any context or desktop holds."""
 SWING_KV = 0.5
 """A pool under thrash swings between 0.6 and 1."""
 PREEMPTS_ALONE_KV = 0.3
@@ -28,6 +30,8 @@ def kv_cache(s: Signals) -> Outcome:
     limits = s.thresholds
     if not s.running and not s.flow:
         return quiet(ev.kv(s, limits.kv_usage_full))  # usage without a runner is a stale gauge or a leak
+    if s.flow is False and (s.generate == "ok" or s.gpus_at_rest()):
+        return quiet(ev.kv(s, limits.kv_usage_full), ev.tokens(s))  # as stale as the other gauges
     if (s.paused and not s.flow) or (s.counts_requests and s.running is None):
         return quiet()  # nothing is admitted; or plain models, which have no such cache
     preempts = bool(s.preempts)
@@ -86,7 +90,7 @@ def _admission(s: Signals) -> int:
             return 2  # vLLM counts a preemption only when its victim runs again, up to 20 s later
     if not s.queueing or s.gpu_working():
         return 0
-    if kv >= limits.kv_usage_early:
+    if kv >= limits.kv_usage_early and (s.many_waiting or (s.waiting or 0.0) >= LEAST_WAITING):
         return 1 + (s.seats_full is False)
     if s.picture.kind in WORST_CASE and s.seats_full is not True and not _explained(s, kv):
         # seats that nobody knows could be what ends first
@@ -107,6 +111,8 @@ def _explained(s: Signals, kv: float) -> bool:
         or (s.gpus.sm_max or 0.0) >= limits.sm_high_pct
         or (s.net_mb_s or 0.0) >= limits.net_mb_s
         or s.switches_high()
+        or bool(s.throttled)
+        or s.cores_full()
         or (s.front_full and kv < HALF_KV)
     )
 
@@ -121,6 +127,8 @@ def gpu_memory(s: Signals) -> Outcome:
             "orphans", float(len(processes.orphans)), "", ">", 0.0, _orphans(processes.orphans)
         )
         return fires(2 + (memory_held(s) is True), orphans, ev.gpu_used(s))
+    if s.all_refused and picture.phase == "down" and (s.held_ratio or 0.0) >= HELD_RATIO:
+        return fires(1, ev.memory_released(s), *ev.probes(s))  # by whom, only the driver's pids tell
     if free is None:
         return quiet() if s.calm or not (s.work or s.flow) else cannot_say("gpus.mem_used_mib")
     short = free < limits.gpu_mem_free_mib
@@ -189,7 +197,8 @@ def degraded_cache(s: Signals) -> Outcome:
     if engine.evictions_per_s is not None:
         text = f"evicting {count(engine.evictions_per_s)}/s"
         evictions = Evidence("evictions_per_s", engine.evictions_per_s, "1/s", ">", 0.0, text)
-    return fires(1 + (evicting or fell) + (clear or fell), *shown[:2], ev.latency(s, "itl"), evictions)
+    bad = fell or (ratio is not None and ratio < CLEARLY_BAD_HIT_RATIO)
+    return fires(1 + (evicting or fell) + bad, *shown[:2], ev.latency(s, "itl"), evictions)
 
 
 def _late_for_another_reason(s: Signals, *, evicting: bool) -> bool:

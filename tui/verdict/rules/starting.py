@@ -8,7 +8,8 @@ from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
 from tui.verdict.death import our_test, stopping
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
-from tui.verdict.progress import memory_held, start_evidence, start_signs, starting
+from tui.verdict.progress import compilers_busy, memory_held, start_evidence, start_signs, starting
+from tui.verdict.signals import PREFILL_S
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
@@ -26,14 +27,21 @@ def loading(s: Signals) -> Outcome:
     if phase == "loading":
         if s.answers.get("liveness") == "ok" and s.work is not None and not (closed or stuck):
             return quiet(*ev.probes(s))  # it serves: the supervisor has not noticed
+        points = 1 + (1 if closed else 0) + bool(s.picture.our_test) + min(2, len(signs))
+        held_s, only = s.picture.held_s, signs == ["cpu"] and s.gpus_at_rest() and not compilers_busy(s)
+        if only and held_s is not None and held_s >= s.thresholds.loading_stuck_s:
+            points = 1  # a thread that polls is no progress
         return fires(
-            1 + (1 if closed else 0) + bool(s.picture.our_test) + min(2, len(signs)),
+            points,
             our_test(s),
             ev.phase(s),
             *ev.probes(s),
             *moving,
             *held,
         )
+    if s.work and s.generate in ("timeout", "5xx") and compilers_busy(s) and s.stalled_for() < PREFILL_S:
+        busy = ev.host(s, "busiest_process_cpu_pct", "%", None, "process")
+        return fires(1, busy, *ev.probes(s), ev.running(s), *moving, missing=("phase",))  # kernels, on demand
     if starting(s):
         return fires(min(2, len(signs)), *ev.probes(s), *moving, *held, missing=("phase",))
     if phase is None and not s.answers and s.engine is None:
@@ -59,7 +67,8 @@ def draining(s: Signals) -> Outcome:
         return fires(1 + sum(facts), stopping(s) or ev.phase(s), *shown, ev.held(s))
     if off and running and s.flow is not False and not s.slow_5xx():
         if s.picture.kind in ("sglang", "triton"):
-            return fires(2 + (1 if s.flow or falling else 0), *shown)
+            grows = (s.waiting or 0.0) > 0  # a failed health check turns readiness off as well
+            return fires(2 + (1 if (s.flow or falling) and not grows else 0), *shown)
         if s.flow and (rejects or s.answers.get("liveness") == "ok"):
             return fires(1 + (1 if rejects else 0), *shown, missing=("phase",))
     return quiet(*shown)
