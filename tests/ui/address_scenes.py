@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.ui import scenes
 from tui.model.snapshot import EngineView
 from tui.model.status import Observed, SourceState, SourceStatus
+from tui.model.verdicts import Judgement, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,10 @@ def nameless_view() -> View:
     base = scenes.calm_view()
     away = SourceStatus(SourceState.FAILED, "404", since=scenes.NOW - 60, failures=9)
     other = EngineView(url="http://127.0.0.1:43621", engine=Observed(None, away))
-    return replace(base, snapshot=replace(base.snapshot, engines=(base.snapshot.engines[0], other)))
+    found = replace(base.snapshot, engines=(base.snapshot.engines[0], other))
+    of_host, well, _ = base.judgement.verdicts
+    unknown = Verdict(other.url, "unknown", "UNKNOWN", missing=("engine figures (404)",))
+    return replace(base, snapshot=found, judgement=Judgement((of_host, well, unknown)))
 
 
 SCENES: dict[str, Callable[[], View]] = {"ports": ports_view, "nameless": nameless_view}
