@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tui.model.history import History
@@ -48,6 +49,8 @@ GUESSES = ("http://127.0.0.1:8000", "http://127.0.0.1:30000")
 """Default ports of vLLM, Triton and trtllm-serve, and of SGLang: tried when no process gave itself away."""
 RELAXED_S = 5.0
 """Between two readings at least while nobody looks at new pictures: counters grow on, so nothing is lost."""
+RELAXED_HOST_S = 10.0
+"""The same for the host and its processes: that an engine fails shows in its scrapes first."""
 FIRST_LOOK_S = 0.5
 """How long the first judgement at a new pace waits for readings to judge."""
 AFTER_READING_S = 0.1
@@ -109,12 +112,12 @@ class Monitor:
         self._notifier: Notifier | None = None
         self._lint = LiveLint(config.probes, sources.state, self._hostname, clock, self._spawn, self._pace_s)
         self._judging = Turns(clock, self._pace_s)
-        interval = self._pace_s
-        self._own = OwnWatch(sources.own, clock, interval, self._spawn)
-        self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), interval, 3.0)
-        self.host: Poller[HostReading] = self._blocking(sources.host(), interval, 3.0)
+        of_host = partial(self._pace_s, RELAXED_HOST_S)
+        self._own = OwnWatch(sources.own, clock, of_host, self._spawn)
+        self.gpus: Poller[GpuSet] = self._blocking(sources.gpus(), self._pace_s, 3.0)
+        self.host: Poller[HostReading] = self._blocking(sources.host(), of_host, 3.0)
         self.processes: Poller[ProcessTable] = self._blocking(
-            sources.processes(), lambda: max(PROCESS_PERIOD_S, interval()), 5.0, self._on_processes
+            sources.processes(), lambda: max(PROCESS_PERIOD_S, of_host()), 5.0, self._on_processes
         )
         for target in targets:
             self.watch(target)
@@ -217,7 +220,7 @@ class Monitor:
 
     @property
     def relaxed(self) -> bool:
-        """Nobody looks at new pictures: it is enough to read and to judge each ``RELAXED_S``.
+        """Nobody looks at new pictures: it is enough to read and to judge each 5 s, and the host each 10 s.
 
         Probes keep their own times, and a scrape that fails is judged at once all the same.
         """
@@ -365,8 +368,8 @@ class Monitor:
         if reading is not None and reading.engine is not None:
             self.watch(target)
 
-    def _pace_s(self) -> float:
-        return max(RELAXED_S, self._interval_s) if self._relaxed else self._interval_s
+    def _pace_s(self, relaxed_s: float = RELAXED_S) -> float:
+        return max(relaxed_s, self._interval_s) if self._relaxed else self._interval_s
 
     def _hurry(self) -> None:
         """What is overdue by the interval that is in force now is not to wait out the one that was."""
