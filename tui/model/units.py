@@ -45,6 +45,13 @@ def gib(mib: float | None) -> str:
     return number(None if mib is None else mib / 1024.0, 1)
 
 
+def memory(mib: float | None) -> str:
+    """MiB with the unit that shows something of it: ``44 MiB``, ``30.3 GiB``."""
+    if mib is None or not math.isfinite(mib):
+        return DASH
+    return f"{mib:.0f} MiB" if mib < 1023.5 else f"{gib(mib)} GiB"
+
+
 def seconds(value: float | None) -> str:
     """A latency or duration in at most five characters: ``3ms``, ``0.21s``, ``28s``, ``12m``, ``3.1h``."""
     if value is None or not math.isfinite(value):

@@ -141,7 +141,7 @@ def _verdict(
         brief_s=s.picture.held_s if _brief(s, name) else None,
     )
     missing = dict.fromkeys(
-        absent.get(m, m)
+        absent.get("engine" if m == "engine figures" else m, m)
         for m in (
             *outcome.missing,
             *certainty.open_without,
@@ -184,7 +184,8 @@ def _unknown(s: Signals, outcomes: Mapping[VerdictName, Outcome]) -> Outcome:
         if outcomes[name].state == "cannot_say"
         for m in outcomes[name].missing
     ]
-    seen = [e for outcome in outcomes.values() if outcome.state == "cannot_say" for e in outcome.evidence]
+    cannot = (outcome for outcome in outcomes.values() if outcome.state == "cannot_say")
+    seen = [e for outcome in cannot for e in outcome.evidence if e.signal != "held_s"]
     fails = (s.errors or 0.0) >= s.thresholds.error_ratio
     late = ev.worst_latency(s) if s.over else None
     shown = (

@@ -7,9 +7,9 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from tui.model.engine_host import ROLE_WORDS
-from tui.model.units import count, data_rate, gib, number, seconds
+from tui.model.units import count, data_rate, memory, number, seconds
 from tui.model.verdicts import Evidence
-from tui.verdict.gpu_signals import power_ratio, used_ratio
+from tui.verdict.gpu_signals import LOAD_SM_PCT, power_ratio, used_ratio
 from tui.verdict.own_signals import wanted_pct
 from tui.verdict.signals import BUSY_POLLERS
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 P = ParamSpec("P")
+SIBLINGS_APART = 1.1
+"""Clocks of equal cards at work differ by less."""
 
 
 def line(
@@ -93,6 +95,35 @@ def kv(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
 
 
 @line
+def kv_short(s: Signals) -> Evidence | None:
+    """KV cache usage of a pool that is exhausted: below its limit with why that says little."""
+    limit = s.thresholds.kv_usage_warn
+    if s.kv is None or s.kv >= limit:
+        return kv(s, limit)
+    trends = s.picture.trends
+    if s.preempts:
+        several = not s.picture.live and len(s.gpus.loaded) > 1
+        why = "full on one rank, or in bursts" if several else "full in bursts"
+    elif s.kv < s.thresholds.kv_usage_early:
+        why = "admitted by worst case"
+    elif (trends.running_change or 0.0) < 0:
+        why = "fewer run, more wait"
+    else:
+        why = "too little for the next"
+    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv:.2f}: {why}")
+
+
+@line
+def kv_room(s: Signals) -> Evidence | None:
+    """KV cache usage where it is not the limit, or not the only one."""
+    limit = s.thresholds.kv_usage_early
+    if s.kv is None or s.kv < limit:
+        return kv(s, limit, "<")
+    beside = "" if s.preempts is None else ", nobody is preempted"
+    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv:.2f}: nearly full too{beside}")
+
+
+@line
 def preempting(s: Signals) -> Evidence | None:
     """Preemptions, retractions or pauses a second."""
     rate = s.preempting
@@ -135,6 +166,9 @@ def latency(s: Signals, name: LatencyName) -> Evidence | None:
         return None
     value, target = known
     comparison = ">" if value > target else "<="
+    if name == "ttft" and s.own_ttft is None:  # of one probe, not of the users' requests
+        text = f"one token {seconds(value)} (target {seconds(target)})"
+        return Evidence("generate_s", value, "s", comparison, target, text)
     text = f"{name} {seconds(value)} (target {seconds(target)})"
     return Evidence(f"{name}_p95_s", value, "s", comparison, target, text)
 
@@ -183,6 +217,24 @@ def errors(s: Signals) -> Evidence | None:
     limit = s.thresholds.error_ratio
     comparison = ">=" if s.errors >= limit else "<"
     return Evidence("error_ratio", s.errors, "", comparison, limit, f"errors {100 * s.errors:.0f} %")
+
+
+@line
+def rejected(s: Signals) -> Evidence | None:
+    """The share of requests that are turned away with 503."""
+    ratio = s.engine.http_503_ratio if s.engine else None
+    if ratio is None:
+        return None
+    limit = s.thresholds.http_503_ratio
+    comparison = ">=" if ratio >= limit else "<"
+    return Evidence("http_503_ratio", ratio, "", comparison, limit, f"503 for {100 * ratio:.0f} %")
+
+
+def failures(s: Signals) -> tuple[Evidence | None, ...]:
+    """How many requests fail or are turned away: those of the two that are many, else what is known."""
+    many = (s.engine.http_503_ratio or 0.0) >= s.thresholds.http_503_ratio if s.engine else False
+    fail = (s.errors or 0.0) >= s.thresholds.error_ratio
+    return (errors(s) if fail or not many else None, rejected(s) if many else None)
 
 
 @line
@@ -252,6 +304,18 @@ def sm(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
 
 
 @line
+def sm_joined(s: Signals) -> Evidence | None:
+    """GPU utilisation of a hang: ranks that spin wait for the one that does not."""
+    gpus, limit = s.gpus, s.thresholds.sm_high_pct
+    apart = [g.index for g in gpus.loaded if g.sm_pct is not None and g.sm_pct < LOAD_SM_PCT]
+    if not apart or not s.gpu_spinning():
+        return sm(s, limit)
+    which = f"GPU {apart[0]} does" if len(apart) == 1 else f"GPUs {', '.join(map(str, apart[:4]))} do"
+    text = f"SM {number(gpus.sm_min)} to {number(gpus.sm_max)} %: {which} not join"
+    return Evidence("sm_pct", gpus.sm_max, "%", ">=", limit, text)
+
+
+@line
 def mem_ctrl(s: Signals) -> Evidence | None:
     """Memory controller utilisation of the busiest device."""
     busiest = s.gpus.mem_ctrl_max
@@ -261,12 +325,13 @@ def mem_ctrl(s: Signals) -> Evidence | None:
 
 
 @line
-def power(s: Signals) -> Evidence | None:
-    """Power of the device that is nearest to its limit."""
-    ratio = s.gpus.power_ratio_max
-    if ratio is None:
+def power(s: Signals, gpu: GpuReading | None = None) -> Evidence | None:
+    """Power of one device; of the one that is nearest to its limit where none is named."""
+    if gpu is None:
+        gpu = max(s.gpus.loaded, key=lambda g: power_ratio(g) or 0.0, default=None)
+    ratio = None if gpu is None else power_ratio(gpu)
+    if gpu is None or ratio is None:
         return None
-    gpu = max(s.gpus.loaded, key=lambda g: power_ratio(g) or 0.0)
     text = f"power {number(gpu.power_w)}/{number(gpu.power_limit_w)} W"
     return Evidence("power_ratio", round(ratio, 3), "", "", s.thresholds.power_high_ratio, text)
 
@@ -281,17 +346,43 @@ def clock(s: Signals) -> Evidence | None:
     return Evidence("clock_ratio", round(ratio, 3), "", "", limit, f"clock {100 * ratio:.0f} % of max")
 
 
-def throttle(t: Throttled, limit: float) -> tuple[Evidence | None, ...]:
-    """Reasons and effect of one device's throttling."""
+def throttle(s: Signals, t: Throttled) -> tuple[Evidence | None, ...]:
+    """Reasons and effect of one device's throttling, and what it does meanwhile."""
     gpu = t.gpu
+    return (_reasons(s, t), _held_clock(s, t), power(s, gpu), _sm_of(s, gpu))
+
+
+@line
+def _reasons(_: Signals, t: Throttled) -> Evidence | None:
+    gpu = t.gpu
+    if not t.reasons:
+        told = "no reason reported" if gpu.throttle is not None else "reasons not readable"
+        return Evidence("throttle", told, text=f"GPU {gpu.index} held down: {told}")
     shares = dict(gpu.throttle_share or ())
     lasting = {r: f" ({100 * shares[r]:.0f} % of the last minute)" for r in t.reasons if r in shares}
-    names = ", ".join(r + lasting.get(r, "") for r in t.reasons) if t.reasons else "none reported"
-    reasons = Evidence("throttle", names, text=f"GPU {gpu.index} throttled: {names}")
+    names = ", ".join(r + lasting.get(r, "") for r in t.reasons)
+    return Evidence("throttle", names, text=f"GPU {gpu.index} throttled: {names}")
+
+
+@line
+def _held_clock(s: Signals, t: Throttled) -> Evidence | None:
+    """Beside that of its siblings, where those run faster."""
     if t.clock_ratio is None:
-        return (reasons,)
-    text = f"clock {number(gpu.clock_sm_mhz)}/{number(gpu.clock_max_mhz)} MHz"
-    return reasons, Evidence("clock_ratio", round(t.clock_ratio, 3), "", "<", limit, text)
+        return None
+    gpu = t.gpu
+    clocks = [g.clock_sm_mhz for g in s.gpus.loaded if g is not gpu and g.clock_sm_mhz is not None]
+    fastest = max(clocks, default=0.0)
+    apart = fastest > SIBLINGS_APART * (gpu.clock_sm_mhz or fastest)
+    others = f", others up to {number(fastest)}" if apart else ""
+    text = f"clock {number(gpu.clock_sm_mhz)}/{number(gpu.clock_max_mhz)} MHz{others}"
+    return Evidence("clock_ratio", round(t.clock_ratio, 3), "", "<", s.thresholds.clock_low_ratio, text)
+
+
+@line
+def _sm_of(s: Signals, gpu: GpuReading) -> Evidence | None:
+    if gpu.sm_pct is None:
+        return None
+    return Evidence("sm_pct", gpu.sm_pct, "%", ">=", s.thresholds.sm_high_pct, f"SM {number(gpu.sm_pct)} %")
 
 
 @line
@@ -310,14 +401,14 @@ def gpu_free(s: Signals) -> Evidence | None:
     if free is None:
         return None
     comparison = "<" if free < limit else ">="
-    return Evidence("gpu_mem_free_mib", free, "MiB", comparison, limit, f"GPU memory free {gib(free)} GiB")
+    return Evidence("gpu_mem_free_mib", free, "MiB", comparison, limit, f"GPU memory free {memory(free)}")
 
 
 @line
 def gpu_used(s: Signals) -> Evidence | None:
     """Memory in use on the fullest device."""
     used = s.gpus.used_mib_max
-    return None if used is None else Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {gib(used)} GiB")
+    return None if used is None else Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {memory(used)}")
 
 
 def device(gpu: GpuReading) -> Evidence:
@@ -345,7 +436,7 @@ def memory_released(s: Signals) -> Evidence | None:
         return None
     word = "released" if max(ratios) < 0.1 else "still held"
     used = s.gpus.used_mib_max
-    return Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {word} ({gib(used)} GiB)")
+    return Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {word} ({memory(used)})")
 
 
 # ---------------------------------------------------------------------------------------- host

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tui.model.memory import grouped
 from tui.model.status import SourceState
 from tui.model.text import clean
-from tui.model.units import gib, number, seconds
+from tui.model.units import gib, memory, number, seconds
 from tui.model.urls import short_name
 from tui.model.verdicts import CALM, LEVELS, Finding
 from tui.probing.blindness import by_generating, unseen_hang, why_unseen
@@ -243,5 +243,5 @@ def _device_notes(assessment: Assessment, verdict: Verdict, thresholds: Threshol
         if total is not None and used is not None:
             free = total - used - (gpu.mem_reserved_mib or 0.0)
             if free < thresholds.gpu_mem_free_mib:
-                text = f"GPU {gpu.index} has {gib(free)} GiB free: a long prefill may fail to allocate"
+                text = f"GPU {gpu.index} has {memory(free)} free: a long prefill may fail to allocate"
                 yield Finding("gpu-memory-low", "info", scope, text)

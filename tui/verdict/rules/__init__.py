@@ -49,9 +49,9 @@ RULES: tuple[Rule, ...] = (
         "gpus.pcie_rx_mb_s", "gpus.pcie_tx_mb_s", "gpus.pcie_gen", "gpus.pcie_width", "gpus.nvlink_tx_mb_s",
         "gpus.nvlinks_up", *LATENCY), exclusions.NETWORK),
     Rule("io_disk", "bottleneck", io_disk, (
-        "host.psi_io", "host.iowait_pct", "host.disk_util_pct", "host.disk_read_mb_s", "phase",
-        "own.read_mb_s", "own.disk_read_mb_s", "own.psi_io", "own.model_fs_remote", "own.load_left_s"),
-        exclusions.IO_DISK),
+        "host.psi_io", "host.iowait_pct", "host.disk_util_pct", "host.disk_read_mb_s", "host.psi_mem",
+        "phase", "own.read_mb_s", "own.disk_read_mb_s", "own.psi_io", "own.model_fs_remote",
+        "own.load_left_s"), exclusions.IO_DISK),
     Rule("degraded_cache", "bottleneck", degraded_cache, (
         "engine.prefix_hit_ratio", "engine.evictions_per_s", "trends.usual_prefix_hit_ratio",
         "engine.preemptions_per_s", "engine.waiting", "seats", *LATENCY), exclusions.DEGRADED_CACHE),

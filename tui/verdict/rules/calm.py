@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.verdict import alarms
 from tui.verdict import evidence as ev
 from tui.verdict.gpu_signals import HARMLESS, clock_ratio
 from tui.verdict.outcome import Outcome, cannot_say, fires, quiet
@@ -78,7 +79,8 @@ def healthy(s: Signals) -> Outcome:
     if not s.picture.live:
         # a probe that an observation leaves out may be the one that fails
         missing += [f"{kind} probe" for kind in PROVING if kind not in s.answers]
-    return fires(2 if missing else 3, *shown, missing=tuple(missing))
+    beside = alarms.of_work(s) if s.explaining else ()
+    return fires(2 if missing else 3, *shown, *beside, missing=tuple(missing))
 
 
 def idle(s: Signals) -> Outcome:
@@ -88,19 +90,20 @@ def idle(s: Signals) -> Outcome:
     if s.flow or _disturbed(s):
         return quiet(*shown)
     served = s.generate == "ok"
+    beside = alarms.of_rest(s) if s.explaining else ()
     if s.work:
         if s.flow is False and served and not s.over:
             if s.gpus.sm_max is None or s.gpus_at_rest() or s.gpu_spinning():
-                return fires(2, *shown)  # the gauges are stale: a fresh request is served
+                return fires(2, *shown, *beside)  # the gauges are stale: a fresh request is served
             if s.engine is not None and s.engine.prompt_tok_s is None:
                 return cannot_say("prompt_tok_s", evidence=shown)  # embeddings generate no token
         return quiet(*shown)
     if s.work is None:
         unknown = tuple(name for name, v in (("running", s.running), ("waiting", s.waiting)) if v is None)
         if served and s.flow is False:
-            return fires(2, *shown, missing=unknown)
+            return fires(2, *shown, *beside, missing=unknown)
         if s.counts_requests and s.flow is False and s.picture.live:
-            return fires(2, *shown, missing=(*unknown, GENERATE))
+            return fires(2, *shown, *beside, missing=(*unknown, GENERATE))
         return cannot_say(*unknown, evidence=shown)
     missing = [] if served else [GENERATE]
     if s.flow is None:
@@ -110,4 +113,4 @@ def idle(s: Signals) -> Outcome:
     if s.picture.phase is None or (s.picture.phase == "unknown" and not s.picture.live):
         missing.append("phase")
     unproven = not served and s.flow is None
-    return fires(1 if unproven else 2 if missing else 3, *shown, missing=tuple(missing))
+    return fires(1 if unproven else 2 if missing else 3, *shown, *beside, missing=tuple(missing))

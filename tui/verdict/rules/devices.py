@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
 from tui.verdict import own_evidence as own
 from tui.verdict.gpu_signals import LOAD_SM_PCT, clock_ratio
@@ -12,6 +12,7 @@ from tui.verdict.outcome import Outcome, at_rest, cannot_say, fires, quiet
 
 if TYPE_CHECKING:
     from tui.model.readings import GpuReading
+    from tui.model.verdicts import Evidence
     from tui.verdict.gpu_signals import Throttled
     from tui.verdict.signals import Signals
 
@@ -103,10 +104,8 @@ def _may_be_throttled(gpu: GpuReading, limit: float) -> bool:
 def _bites(s: Signals, worst: Throttled) -> Outcome:
     limits = s.thresholds
     shown = (
-        *ev.throttle(worst, limits.clock_low_ratio),
+        *ev.throttle(s, worst),
         ev.temperature(s),
-        ev.power(s),
-        ev.sm(s, limits.sm_high_pct),
         ev.worst_latency(s),
     )
     full = bool(s.seats_full) and s.queueing
@@ -159,15 +158,10 @@ def network(s: Signals) -> Outcome:
     if full_link and waits:
         return fires(2 + s.over, *shown)
     if busy_link and net is not None and waits:
-        full_line = (
-            s.host is not None
-            and s.host.net_util_pct is None
-            and any(LINE_FULL_RATIO <= net / rate <= 1.02 for rate in LINE_RATES_MB_S)
-        )
+        full_line = _full_line(s) is not None
         if s.thread_full and not full_line and net < BIG_NET_MB_S:
             return quiet(*shown)
-        line = Evidence("net_mb_s", net, "MB/s", text="at a line rate") if full_line else None
-        return fires(1 + s.over + (full_line or net >= BIG_NET_MB_S), *shown, line)
+        return fires(1 + s.over + (full_line or net >= BIG_NET_MB_S), *shown)
     if gpus.sm_max < limits.sm_low_pct:
         if net is None:
             return cannot_say("net_mb_s")
@@ -179,7 +173,7 @@ def network(s: Signals) -> Outcome:
 def _transfers(s: Signals) -> tuple[Evidence | None, ...]:
     """What the links carry, then what the devices do meanwhile."""
     return (
-        ev.host(s, "net_mb_s", "MB/s", s.thresholds.net_mb_s, "network"),
+        _network(s),
         own.interface(s),
         own.infiniband(s),
         own.pcie(s),
@@ -191,6 +185,23 @@ def _transfers(s: Signals) -> tuple[Evidence | None, ...]:
         ev.worst_latency(s),
         ev.tokens(s),
     )
+
+
+def _full_line(s: Signals) -> float | None:
+    """The line rate that the traffic is at, in MB/s, where no interface tells its speed."""
+    net = s.net_mb_s
+    if net is None or s.host is None or s.host.net_util_pct is not None:
+        return None
+    return next((rate for rate in LINE_RATES_MB_S if LINE_FULL_RATIO <= net / rate <= 1.02), None)
+
+
+@ev.line
+def _network(s: Signals) -> Evidence | None:
+    known = ev.host(s, "net_mb_s", "MB/s", s.thresholds.net_mb_s, "network")
+    rate = _full_line(s)
+    if known is None or rate is None:
+        return known
+    return replace(known, text=f"{known.text}: a link of {rate * 8e-3:g} Gbit/s would be full")
 
 
 def _full_link(s: Signals) -> bool:

@@ -69,7 +69,7 @@ def engine_hung(s: Signals) -> Outcome:
         ev.waiting(s),
         ev.stalled(s) if stalled else ev.tokens(s),
         *ev.probes(s),
-        ev.sm(s, limits.sm_high_pct),
+        ev.sm_joined(s),
         ev.mem_ctrl(s) if s.gpu_spinning() else None,
         missing=_unproven(s) if stalled else ("step heartbeat",),
     )
@@ -170,7 +170,7 @@ def _stuck_start(s: Signals) -> Outcome:
     if picture.phase != "loading" or held is None:
         return quiet(*ev.probes(s))
     moving = (s.disk_mb_s or 0.0) >= 20.0 or (s.net_mb_s or 0.0) >= 20.0
-    shown = (ev.phase(s), ev.held(s), ev.sm(s, s.thresholds.sm_high_pct), ev.mem_ctrl(s), ev.power(s))
+    shown = (ev.phase(s), ev.held(s), ev.sm_joined(s), ev.mem_ctrl(s), ev.power(s))
     if s.gpu_spinning() and not moving and held >= SPINNING_START_S:
         return fires(3 if held >= s.thresholds.loading_stuck_s else 2, *shown)
     still = (s.gpus.used_mib_max or 0.0) >= CONTEXT_MIB and (s.gpus.sm_max or 0.0) < 5.0 and host_quiet(s)

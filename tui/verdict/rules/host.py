@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
+from tui.verdict import fits
 from tui.verdict import own_evidence as own
 from tui.verdict.outcome import Outcome, at_rest, cannot_say, fires, quiet
 from tui.verdict.progress import starting
@@ -185,7 +186,12 @@ def io_disk(s: Signals) -> Outcome:
         return _slow_start(s, sum(pressures), shown)
     if sum(pressures) < 2 or works:
         return quiet(*shown)
-    return fires(sum(pressures) + (sm is not None) - 1, *shown, ev.sm(s, limits.sm_low_pct, "<"))
+    memory = (
+        ev.host(s, "psi_mem", "%", limits.psi_io, "memory pressure"),
+        ev.host(s, "mem_used_pct", "%", None, "host memory"),
+    )
+    swaps = memory if fits.swaps(s) else ()
+    return fires(sum(pressures) + (sm is not None) - 1, *swaps, *shown, ev.sm(s, limits.sm_low_pct, "<"))
 
 
 def _own_pressure(s: Signals) -> float:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from tui.model.units import count
 from tui.model.verdicts import Evidence
 from tui.verdict import evidence as ev
+from tui.verdict.fits import WORST_CASE
 from tui.verdict.outcome import Outcome, at_rest, cannot_say, fires, quiet
 from tui.verdict.progress import BUSY_MB_S, memory_held
 
 if TYPE_CHECKING:
     from tui.verdict.signals import Signals
 
-WORST_CASE = ("sglang", "trtllm", "triton")
-"""Engines that admit a request only if its longest possible answer would fit."""
 LEAST_WAITING = 5.0
 HALF_KV = 0.5
 HELD_RATIO = 0.25
@@ -32,6 +31,8 @@ def kv_cache(s: Signals) -> Outcome:
         return quiet(ev.kv(s, limits.kv_usage_full))  # usage without a runner is a stale gauge or a leak
     if s.flow is False and (s.generate == "ok" or s.gpus_at_rest()):
         return quiet(ev.kv(s, limits.kv_usage_full), ev.tokens(s))  # as stale as the other gauges
+    if s.flow is None and s.gpus_at_rest():
+        return cannot_say("gen_tok_s", evidence=(ev.kv(s, limits.kv_usage_full), ev.running(s)))
     if (s.paused and not s.flow) or (s.counts_requests and s.running is None):
         return quiet()  # nothing is admitted; or plain models, which have no such cache
     preempts = bool(s.preempts)
@@ -52,13 +53,14 @@ def kv_cache(s: Signals) -> Outcome:
         return quiet() if s.calm and not preempts else cannot_say("kv_usage")
     if s.kv >= limits.kv_usage_warn and preempts:
         return fires(2 + waits + s.over, *shown, latency)
+    short = (ev.kv_short(s), *shown[1:])
     if preempts and s.pressed and s.kv >= PREEMPTS_ALONE_KV:
         several = len(s.gpus.loaded) > 1 or s.kv >= 0.7
-        return fires(2 if several else 1, *shown, latency)
+        return fires(2 if several else 1, *short, latency)
     if waits and not s.calm and s.seats_full is not True:
         found = _admission(s)
         if found:
-            return fires(found, *shown, latency, ev.sm(s, limits.sm_high_pct, "<"))
+            return fires(found, *short, latency, ev.sm(s, limits.sm_high_pct, "<"))
     admits_late = s.kv >= limits.kv_usage_early or s.picture.kind in WORST_CASE
     if s.waiting is None and admits_late and s.over and not s.seats_full:
         return cannot_say("waiting", evidence=shown)
@@ -132,7 +134,12 @@ def gpu_memory(s: Signals) -> Outcome:
     if free is None:
         return quiet() if s.calm or not (s.work or s.flow) else cannot_say("gpus.mem_used_mib")
     short = free < limits.gpu_mem_free_mib
-    shown = (ev.gpu_free(s), ev.errors(s), ev.kv(s, limits.kv_usage_full, "<"), ev.probe(s, "generate"))
+    shown = (
+        ev.gpu_free(s),
+        *ev.failures(s),
+        ev.kv(s, limits.kv_usage_full, "<"),
+        ev.probe(s, "generate"),
+    )
     if not short:
         return quiet(ev.gpu_free(s))
     if s.all_refused and picture.phase == "loading":

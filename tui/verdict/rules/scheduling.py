@@ -28,7 +28,7 @@ def scheduler_limit(s: Signals) -> Outcome:
     if not s.running or s.flow is False:
         return quiet(ev.running(s))
     kv_free = None if s.kv is None else s.kv < limits.kv_usage_early
-    shown = (ev.running(s), ev.waiting(s), ev.kv(s, limits.kv_usage_early, "<"))
+    shown = (ev.running(s), ev.waiting(s), ev.kv_room(s))
     if s.waiting is None and s.seats_full is not False and not s.calm:
         return cannot_say("waiting", evidence=shown)
     if not s.waiting or not s.pressed:
@@ -77,7 +77,7 @@ def queueing_upstream(s: Signals) -> Outcome:
     late = ttft is not None and ttft > s.slo.ttft_p95_s and prompt
     reset = s.generate == "reset" and "ok" in s.status_answers
     if not (failing or late or reset):
-        shown = (ev.errors(s), ev.worst_latency(s))
+        shown = (*ev.failures(s), ev.worst_latency(s))
         unseen = ttft is None and unloaded is True and s.suffers is True
         return cannot_say("ttft_p95_s", evidence=shown) if unseen else quiet(*shown)
     if unloaded is None:
@@ -85,7 +85,7 @@ def queueing_upstream(s: Signals) -> Outcome:
     fast = s.generate == "ok" and (s.generate_s or 0.0) < s.slo.ttft_p95_s
     return fires(
         fast + (failing or s.seats is not None) + (s.gpus.sm_max is not None),
-        ev.errors(s) if failing else ev.latency(s, "ttft"),
+        *(ev.failures(s) if failing else (ev.latency(s, "ttft"),)),
         ev.running(s),
         ev.waiting(s),
         ev.probe(s, "generate"),
