@@ -32,7 +32,7 @@ MEMORY_BAR_MIB = 75.0
 CPU_BAR, BYTES_BAR, SLOW_BYTES_BAR = 1.5, 3.0, 1.0
 """Times nvitop's in the same run."""
 PAUSED_BAR = 0.25
-"""Of what the moving screen writes and draws."""
+"""Of what the moving screen writes, and of its CPU."""
 FIRST_FRAME_BAR = 3.0
 """Times ``import textual.app``."""
 KEY_BAR_MS = 50.0
@@ -182,7 +182,7 @@ def _minutes(host: MovingHost, home: Path, urls: list[str]) -> Iterator[Row]:
     yield Row.at_most(
         "paused: written over moving", paused.written_kb / moving.written_kb, "times", PAUSED_BAR
     )
-    yield Row.at_most("paused: CPU over moving", paused.cpu_s / moving.cpu_s, "times", None)
+    yield Row.at_most("paused: CPU over moving", paused.cpu_s / moving.cpu_s, "times", PAUSED_BAR)
     yield Row.at_most("quiet: written", quiet.written_kb, "kB/min", QUIET_BAR_KB)
     yield Row.at_most("quiet: CPU", quiet.cpu_s, "s/min", None)
 
