@@ -41,10 +41,12 @@ class Seen:
     host: dict[str, Any] = field(default_factory=dict)
     probes: dict[str, Any] = field(default_factory=lambda: SERVED)
     phase: str = "serving"
+    siblings: tuple[dict[str, Any], ...] = ()
+    """What other cards of the engine show that differs from the first."""
 
     def judged(self) -> dict[str, Any]:
         observations = {
-            "gpus": [{**H100, **self.gpu}],
+            "gpus": [{**H100, **self.gpu, **other} for other in ({}, *self.siblings)],
             "engine": {} if self.engine is None else {**WORKS, **self.engine},
             "host": {**QUIET, **self.host},
             "probes": self.probes,
@@ -110,6 +112,10 @@ CASES: dict[str, Seen] = {
     "stacks of C++": Seen(
         "engine_hung", ("gdb", "SM 100 %"), ("(py-spy dump)",), "triton", gpu={"mem_ctrl_pct": 0, "power_w": 160},
         engine={**SILENT, "waiting": 6}, probes=TIMEOUT,
+    ),
+    "compilers end by themselves": Seen(
+        "engine_hung", ("ends by itself",), (), gpu={**WAITS, "sm_pct": 0, "mem_ctrl_pct": 0},
+        engine={**SILENT, "running": 1}, probes=TIMEOUT, host={"busiest_process_cpu_pct": 7000},
     ),
     "gauges alone: ask for a token before any restart": Seen(
         "engine_hung", ("ask for one token first",), (), gpu={**WAITS, "sm_pct": 0, "mem_ctrl_pct": 0},

@@ -105,7 +105,7 @@ def kv_short(s: Signals) -> Evidence | None:
         several = not s.picture.live and len(s.gpus.loaded) > 1
         why = "full on one rank, or in bursts" if several else "full in bursts"
     elif s.kv < s.thresholds.kv_usage_early:
-        why = "admitted by worst case"
+        why = "admission by worst case"
     elif (trends.running_change or 0.0) < 0:
         why = "fewer run, more wait"
     else:
@@ -434,7 +434,8 @@ def memory_released(s: Signals) -> Evidence | None:
     ratios = [r for g in s.gpus.loaded if (r := used_ratio(g)) is not None]
     if not ratios:
         return None
-    word = "released" if max(ratios) < 0.1 else "still held"
+    gone = s.all_refused or s.picture.phase == "down" or "5xx" in s.answers.values()
+    word = "released" if max(ratios) < 0.1 else "still held" if gone else "in use"
     used = s.gpus.used_mib_max
     return Evidence("mem_used_mib", used, "MiB", text=f"GPU memory {word} ({memory(used)})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.verdict.progress import memory_held
+from tui.verdict.progress import compilers_busy, memory_held
 from tui.verdict.signals import BUSY_POLLERS
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ def _late(s: Signals, *names: LatencyName) -> bool:
 def not_asked(s: Signals) -> bool:
     """Nobody has asked for a token: gauges that stand still may be stale ones."""
     return s.generate is None and s.any_answer
+
+
+def compiles(s: Signals) -> bool:
+    """Many cores are busy while the devices rest."""
+    return compilers_busy(s)
 
 
 def native(s: Signals) -> bool:

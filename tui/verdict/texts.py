@@ -58,6 +58,10 @@ TEXTS: dict[VerdictName, Texts] = {
         (
             If(fits.not_asked, "ask for one token first (key g, or --generate): the gauges may be stale"),
             If(
+                fits.compiles,
+                "see first whether what is busy is a compiler (cicc, ptxas, ninja): that ends by itself",
+            ),
+            If(
                 fits.native,
                 _STACKS.format(how="gdb, or py-spy dump --native"),
                 _STACKS.format(how="py-spy dump"),
