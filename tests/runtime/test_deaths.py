@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.runtime.test_monitor import A, Engine, World
+from tests.runtime.test_monitor import A, B, Engine, World
 from tests.support.clock import ManualClock
 from tests.support.waiting import until
 from tui.model.death import DeathCase, DeathReading, ExitReading, StopMark
@@ -144,7 +144,7 @@ def test_the_unit_of_a_container_is_not_one_of_this_host() -> None:
     assert case_of(A, "", Place(ID, "docker", unit="x.service")) == DeathCase(
         A, container_id=ID, runtime="docker"
     )
-    assert case_of(A, "f", Place(unit="x.service")) == DeathCase(A, "f", unit="x.service")
+    assert case_of(A, "f", Place(unit="x.service"), "o") == DeathCase(A, "f", "o", unit="x.service")
 
 
 # ------------------------------------------------------------------------------- the monitor
@@ -218,3 +218,16 @@ async def test_that_a_drain_of_vllm_would_not_be_seen_is_named() -> None:
     assert [gap.field for gap in snapshot.engines[0].untold] == ["draining"]
     assert snapshot.engines[0].stopping == ""
     assert judgement.verdicts[0].verdict != "draining"
+
+
+async def test_a_file_that_two_servers_write_to_is_the_log_of_neither() -> None:
+    both = tuple(
+        process(pid, host="127.0.0.1", port=port, listening=True, output="/log")
+        for pid, port in ((7, 8001), (8, 8002))
+    )
+    for table, output in ((ProcessTable(both[:1], (A,)), "/log"), (ProcessTable(both, (A, B)), "")):
+        world = Mortal(engines={A: Engine(A), B: Engine(B)}, table=table)
+        monitor = Monitor(Config(interval_s=0.2), (), world.sources(), SystemClock(), backoff=False)
+        await monitor.sample(2)
+        await monitor.stop()
+        assert {case.url: case.output for case in world.read}[A] == output

@@ -160,7 +160,10 @@ def test_names_that_are_none_are_not_asked_about(log: str) -> None:
 def test_without_a_setting_it_is_the_place_that_tells() -> None:
     assert log_of(DeathCase(URL)) is None
     assert log_of(DeathCase(URL, unit="llm.service", user_unit=True, manager_uid=os.geteuid() + 1)) is None
-    found = log_of(DeathCase(URL, container_id=ID, runtime="docker"))
+    written = log_of(DeathCase(URL, output="/var/log/llm.log", unit="llm.service"))
+    assert written is not None
+    assert written.origin == "/var/log/llm.log"
+    found = log_of(DeathCase(URL, output="/log", container_id=ID, runtime="docker"))
     assert found is not None
     assert found.origin == f"log of container {ID[:12]}"
 

@@ -77,6 +77,8 @@ class DeathCase:
     url: str
     log: str = ""
     """As in ``EngineTarget``."""
+    output: str = ""
+    """The file that its server's output was sent to, as in ``EngineProcess``."""
     container_id: str | None = None
     runtime: str | None = None
     pod_uid: str | None = None

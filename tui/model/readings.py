@@ -461,6 +461,9 @@ class EngineProcess:
     """Clock ticks from boot to its start: with the pid, it is this process and no later one."""
     unix_socket: str = ""
     """A server that takes HTTP at this Unix socket, as its command line names it, and at no port."""
+    output: str = ""
+    """Of a server: the file of this host that its standard output (or error) was sent to; empty: none, or it
+    cannot be seen."""
     user: str = ""
     """Who runs it, of orphans only: a name, or ``uid N``; empty where that cannot be read."""
     stopped: bool | None = None

@@ -25,9 +25,9 @@ DEADLINE_S: Final = 10.0
 """The kernel's log may be asked for twice, and each of both has 3 s."""
 
 
-def case_of(url: str, log: str, place: Place | None) -> DeathCase:
-    """What is known of an engine by its settings and its place."""
-    case = DeathCase(url, log)
+def case_of(url: str, log: str, place: Place | None, output: str = "") -> DeathCase:
+    """What is known of an engine by its settings, its place and the file that its server writes to."""
+    case = DeathCase(url, log, output)
     if place is None:
         return case
     return replace(
@@ -49,6 +49,7 @@ class _Engine:
     server: tuple[int, int | None] | None = None
     """Pid and start of its server when it was last seen."""
     pids: frozenset[int] = frozenset()
+    output: str = ""
     down: bool = False
     looked_at: float | None = None
     """Monotonic seconds."""
@@ -135,6 +136,7 @@ class DeathWatch:
         if tree and not tree[0].orphan:
             engine.server = tree[0].pid, tree[0].start_ticks
             engine.pids = frozenset(process.pid for process in tree)
+            engine.output = tree[0].output
         again = was is not None and engine.server != was and engine.looked_for != was
         fell = down and not before
         due = engine.looked_at is not None and snapshot.taken_at - engine.looked_at >= engine.again_s
@@ -142,7 +144,8 @@ class DeathWatch:
             return
         if fell:
             engine.found, engine.looks = None, 0  # that was another end
-        case = case_of(view.url, log, view.place)
+        writers = sum(other.output == engine.output for other in self._engines.values())
+        case = case_of(view.url, log, view.place, engine.output if writers == 1 else "")
         since = (
             snapshot.wall - (snapshot.taken_at - view.served_last) if view.served_last is not None else None
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -327,7 +328,13 @@ class Monitor:
         self._forget_gone(table)
 
     def _follow_logs(self) -> None:
-        self._stops.keep({url: case_of(url, w.target.log, w.place) for url, w in self._engines.items()})
+        shared = Counter(w.output for w in self._engines.values())  # whose words they are cannot be told then
+        self._stops.keep(
+            {
+                url: case_of(url, w.target.log, w.place, w.output if shared[w.output] == 1 else "")
+                for url, w in self._engines.items()
+            }
+        )
 
     def _with_published(self, table: ProcessTable) -> ProcessTable:
         """With the ports that only the containers' own runtime knows of: the kernel forwards them."""

@@ -74,6 +74,8 @@ class WatchedEngine:
         self.local = sources.is_local(target.url)
         self.place: Place | None = None
         """Where it runs, or last ran."""
+        self.output = ""
+        """The file that its server writes to, or last wrote to."""
         self._proxy = name_of_proxy(target)
         self._sources = sources
         self._clock = clock
@@ -141,6 +143,7 @@ class WatchedEngine:
         self.learn_kind(server.engine)
         place = next((process.place for process in tree if process.place is not None), None)
         self.place = place or self.place
+        self.output = server.output
 
     def learn_kind(self, kind: EngineKind) -> None:
         """What the process table says of an endpoint that has not answered yet."""

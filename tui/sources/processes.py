@@ -16,6 +16,7 @@ from tui.sources.command_line import command_args, published_port, redact, split
 from tui.sources.engine_tree import tree_of
 from tui.sources.http_socket import HttpSocket, SocketFinder, explicit_port
 from tui.sources.kernel.cgroup import place
+from tui.sources.kernel.output import output_file
 from tui.sources.kernel.owners import is_ours_or_roots, uids, user
 from tui.sources.kernel.procfs import (
     FLAGS,
@@ -354,11 +355,17 @@ class ProcessSource:
             closed=socket is not None and socket.closed,
             start_ticks=int(seen.start),
             unix_socket="" if socket is None else clean(socket.unix, 200),
+            output=self._output(pid, identity),
             user=self._user(pid) if pid in orphans else "",
             stopped=seen.state == b"T",
             traced=seen.state == b"t",
             blocked_s=None if seen.blocked_since is None else self._monotonic() - seen.blocked_since,
         )
+
+    def _output(self, pid: int, identity: Identity) -> str:
+        if identity.role not in HTTP_ROLES:
+            return ""
+        return output_file(self._proc, pid, (1, 2) if identity.engine == "vllm" else (2, 1))
 
     def _user(self, pid: int) -> str:
         return ", ".join(sorted(user(uid) for uid in uids(self._proc, pid)))

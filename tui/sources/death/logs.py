@@ -87,7 +87,7 @@ def mark_source(case: DeathCase) -> MarkSource | None:
 
 
 def log_of(case: DeathCase) -> Log | None:
-    """The log that the settings name, else that of its container or unit; None: none is known.
+    """The log that the settings name, else of its container, its output file or its unit; None: no such one.
 
     Raises:
         SourceError: not_supported: what the settings name is no such thing.
@@ -105,6 +105,8 @@ def log_of(case: DeathCase) -> Log | None:
         return FileLog(case.log)
     if case.container_id is not None:
         return ContainerLog(case.container_id, case.runtime, case.container_id[:12])
+    if case.output:
+        return FileLog(case.output)
     if case.unit is not None and case.manager_uid in (None, os.geteuid()):
         return JournalLog(case.unit, user=case.user_unit)
     return None
