@@ -24,19 +24,21 @@ class Hand:
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
 
+    def at(self, text: str) -> tuple[int, int] | None:
+        """Column and line, from 1, of the first character of a text; None while it is not on screen."""
+        lines = enumerate(self.terminal.lines(), 1)
+        return next(((line.index(text) + 1, y) for y, line in lines if text in line), None)
+
     def find(self, text: str) -> tuple[int, int]:
-        """Column and line, from 1, of the first character of a text."""
+        """As ``at``, once it is on screen."""
+        return wait_for(lambda: self.at(text), 10, f"{text!r} on screen")
 
-        def look() -> tuple[int, int] | None:
-            lines = enumerate(self.terminal.lines(), 1)
-            return next(((line.index(text) + 1, y) for y, line in lines if text in line), None)
-
-        return wait_for(look, 10, f"{text!r} on screen")
+    def press(self, x: int, y: int, times: int = 1) -> None:
+        # in one write: however busy the machine is, two of them are a double click
+        self.terminal.send(f"\x1b[<{LEFT};{x};{y}M\x1b[<{LEFT};{x};{y}m" * times)
 
     def click(self, text: str, times: int = 1) -> None:
-        x, y = self.find(text)
-        for _ in range(times):
-            self.terminal.send(f"\x1b[<{LEFT};{x};{y}M\x1b[<{LEFT};{x};{y}m")
+        self.press(*self.find(text), times)
 
     def wheel(self, text: str, button: int, times: int = 1) -> None:
         x, y = self.find(text)
@@ -77,5 +79,11 @@ def test_keys_badge_and_palette(hand: Hand) -> None:
     hand.click("^p")
     terminal.wait_for("Search for commands")
     terminal.send("freeze")
-    hand.click("Freeze the picture")
-    terminal.wait_for("PAUSED")
+
+    def paused() -> bool:
+        """The list is made anew with each letter, so that an entry moves: it is clicked until it was hit."""
+        if place := hand.at("Freeze the picture"):
+            hand.press(*place)
+        return "PAUSED" in terminal.text()
+
+    wait_for(paused, 20, "the picture to be frozen")
