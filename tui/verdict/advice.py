@@ -11,7 +11,7 @@ from tui.verdict.picture import HELD_SHOWN
 from tui.verdict.texts import FIND_OUT, NEED_FLAGS, TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from tui.model.verdicts import VerdictName
     from tui.verdict.picture import Hold, Picture
@@ -58,12 +58,14 @@ _NOW = " (now "
 def advice(name: VerdictName, s: Signals) -> tuple[str, ...]:
     """What to do about this picture, most urgent first, with the values in force where they are known."""
     picture = s.picture
+    if not TEXTS[name].advice:
+        return ()
     if name == "unknown" and picture.engine_reason in ACCESS_ADVICE:
         return (ACCESS_ADVICE[picture.engine_reason],)
     if name == "engine_hung" and (held := _let_go(picture)):
         return held
     running = picture.engine.running if picture.engine is not None else None
-    found = _filled(tuple(_lines(name, s)), picture.seats, running, tuple(picture.args.items()))
+    found = _filled(_lines(name, s), picture.seats, running, tuple(picture.args.items()))
     known = death_advice(picture.death) if name == "engine_down" else ()
     return (*known, *(line for line in found if line != FIND_OUT)) if known else found
 
@@ -87,22 +89,19 @@ def _let_go(picture: Picture) -> tuple[str, ...]:
     return ()
 
 
-def _lines(name: VerdictName, s: Signals) -> Iterator[str]:
+def _lines(name: VerdictName, s: Signals) -> tuple[str, ...]:
     """Those that are right for the picture, as the texts have them."""
     texts, kind = TEXTS[name], s.picture.kind
-    flags = tuple(_fitting(texts.flags.get(kind, ()) if kind else (), s))
-    yield from _fitting(texts.first, s)
-    yield from flags
-    yield from _fitting(texts.advice, s)
-    if flags and name in NEED_FLAGS:
-        yield TAKES_A_RESTART
+    flags = _fitting(texts.flags.get(kind, ()) if kind else (), s)
+    restart = (TAKES_A_RESTART,) if flags and name in NEED_FLAGS else ()
+    return (*_fitting(texts.first, s), *flags, *_fitting(texts.advice, s), *restart)
 
 
-def _fitting(lines: tuple[Line, ...], s: Signals) -> Iterator[str]:
-    for line in lines:
-        said = line if isinstance(line, str) else line.text if line.holds(s) else line.otherwise
-        if said:
-            yield said
+def _fitting(lines: tuple[Line, ...], s: Signals) -> list[str]:
+    said = [
+        line if isinstance(line, str) else line.text if line.holds(s) else line.otherwise for line in lines
+    ]
+    return [text for text in said if text]
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tui.model.units import count, memory, number, seconds
 from tui.model.verdicts import Evidence
-from tui.verdict.evidence import line
 from tui.verdict.gpu_signals import clock_ratio
 from tui.verdict.signals import BUSY_POLLERS
 
@@ -39,7 +38,6 @@ def of_rest(s: Signals) -> tuple[Evidence | None, ...]:
 # ---------------------------------------------------------------------------------- work
 
 
-@line
 def _room(s: Signals) -> Evidence | None:
     """What is left of seats and cache."""
     seats = None if s.seats is None or s.running is None or s.seats_full else s.seats - s.running
@@ -52,7 +50,6 @@ def _room(s: Signals) -> Evidence | None:
     return Evidence(signal, value, text=f"room: {', '.join(parts)}")
 
 
-@line
 def _full_cache(s: Signals) -> Evidence | None:
     limit = s.thresholds.kv_usage_warn
     if s.kv is None or s.kv < limit or s.preempts:
@@ -61,14 +58,12 @@ def _full_cache(s: Signals) -> Evidence | None:
     return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv:.2f}: full use, {why}")
 
 
-@line
 def _full_seats(s: Signals) -> Evidence | None:
     if not s.seats_full or s.waiting != 0:
         return None
     return Evidence("running", s.running, "", ">=", s.full_at, "all seats taken, nobody waits")
 
 
-@line
 def _busy_gpu(s: Signals) -> Evidence | None:
     busiest, limit = s.gpus.sm_max, s.thresholds.sm_high_pct
     if busiest is None or busiest < limit:
@@ -76,7 +71,6 @@ def _busy_gpu(s: Signals) -> Evidence | None:
     return Evidence("sm_pct", busiest, "%", ">=", limit, f"SM {number(busiest)} %: busy, {_in_time(s)}")
 
 
-@line
 def _held_down(s: Signals) -> Evidence | None:
     """A clock that is held down a little, or a card that is hot, while users do not notice."""
     for gpu in s.gpus.loaded:
@@ -92,7 +86,6 @@ def _held_down(s: Signals) -> Evidence | None:
     return None
 
 
-@line
 def _full_memory(s: Signals) -> Evidence | None:
     free, limit = s.gpus.free_mib_min, s.thresholds.gpu_mem_free_mib
     if free is None or free >= limit:
@@ -107,7 +100,6 @@ def _full_memory(s: Signals) -> Evidence | None:
     return Evidence("gpu_mem_free_mib", free, "MiB", "<", limit, f"GPU memory free {memory(free)}: {fails}")
 
 
-@line
 def _disk(s: Signals) -> Evidence | None:
     busy, limit = (s.host.disk_util_pct if s.host else None), s.thresholds.disk_util_pct
     if busy is None or busy < limit:
@@ -115,7 +107,6 @@ def _disk(s: Signals) -> Evidence | None:
     return Evidence("disk_util_pct", busy, "%", ">=", limit, f"disk busy {number(busy)} %: {_in_time(s)}")
 
 
-@line
 def _misses(s: Signals) -> Evidence | None:
     ratio, limit = (s.engine.prefix_hit_ratio if s.engine else None), s.thresholds.prefix_hit_ratio
     if ratio is None or ratio >= limit or "ttft" not in s.latency:
@@ -136,7 +127,6 @@ def _in_time(s: Signals) -> str:
 # ---------------------------------------------------------------------------------- rest
 
 
-@line
 def _stale(s: Signals) -> Evidence | None:
     """Gauges that show work which is not there."""
     if not s.work or s.generate != "ok":
@@ -145,14 +135,12 @@ def _stale(s: Signals) -> Evidence | None:
     return Evidence("generate_s", s.generate_s, "s", text=f"stale gauges: a new request was served{after}")
 
 
-@line
 def _unused_cache(s: Signals) -> Evidence | None:
     if s.work is not False or s.kv is None or s.kv < HALF_KV:
         return None
     return Evidence("kv_usage", s.kv, text=f"kv {s.kv:.2f} with nothing running: a stale gauge or a leak")
 
 
-@line
 def _spin(s: Signals) -> Evidence | None:
     """Kernels that wait for work, and what that costs."""
     busiest, limit = s.gpus.sm_max, s.thresholds.sm_high_pct
@@ -167,7 +155,6 @@ def _spin(s: Signals) -> Evidence | None:
 # ---------------------------------------------------------------------------------- both
 
 
-@line
 def _thread(s: Signals) -> Evidence | None:
     if not s.thread_full:
         return None
