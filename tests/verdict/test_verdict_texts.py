@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.verdict import made
-from tests.verdict.test_live_removal import picture_of
+from tests.verdict import cards, made
+from tests.verdict.situations import SITUATIONS
+from tests.verdict.test_live_removal import picture_of, removals
 from tui.model.engine_host import EngineHostReading
 from tui.model.history import History
 from tui.model.readings import EngineReading, GpuReading, HostReading
@@ -20,6 +21,7 @@ from tui.verdict.advice import IN_FORCE, TAKES_A_RESTART, UNDER, advice
 from tui.verdict.assess import RANK, assess
 from tui.verdict.findings import findings
 from tui.verdict.live import pictures
+from tui.verdict.observation import picture_from_observation
 from tui.verdict.outcome import Outcome, Rule
 from tui.verdict.picture import Picture, Processes, Trends
 from tui.verdict.rules import RULES
@@ -149,6 +151,30 @@ def test_a_pool_of_a_given_size_is_not_changed_by_the_fraction(option: str) -> N
         assert f"--{option} (now {{24}})" in lines
         assert "gpu-memory-utilization" not in lines
         assert "0.85" not in lines
+
+
+def test_what_changes_a_rules_mind_is_among_its_inputs() -> None:
+    """An input that is taken away and makes a rule say otherwise is one that it looks at."""
+    pictures_ = [picture_of(name) for name in SITUATIONS]
+    for verdict in cards.BUILDERS:
+        pictures_ += [picture_from_observation(case.line) for case in cards.cases(verdict, 5)]
+    whole = ("probes", "processes", "own", "trends")
+    undeclared = set()
+    for picture in pictures_:
+        before = assess(picture, LIMITS, SLO).outcomes
+        for where, changed in removals(picture):
+            after = assess(changed, LIMITS, SLO).outcomes
+            for rule in RULES:
+                a, b = after[rule.id], before[rule.id]
+                if (a.state, a.points) != (b.state, b.points) and where not in (*whole, *rule.inputs):
+                    undeclared.add((rule.id, where))
+    assert not undeclared
+
+
+def test_evidence_that_is_no_figure_is_declared() -> None:
+    inputs = {rule.id: rule.inputs for rule in RULES}
+    assert "stopping" in inputs["draining"]
+    assert {"death", "our_test"} <= set(inputs["engine_down"])
 
 
 def test_declared_inputs_exist() -> None:

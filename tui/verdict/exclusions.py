@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.verdict.outcome import Exclusion
+from tui.verdict.progress import many_cores_busy
 from tui.verdict.signals import SPINNING_START_S
 
 if TYPE_CHECKING:
@@ -96,6 +97,11 @@ def _poller(s: Signals) -> Names:
     return _without({"busiest_thread_pid": host.busiest_thread_pid})
 
 
+def _kernels_made(s: Signals) -> Names:
+    """Many busy cores compile while the devices rest."""
+    return _without({"gpus.sm_pct": s.gpus.sm_max}) if many_cores_busy(s) else ()
+
+
 def _compilers(s: Signals) -> Names:
     """A start that compiles waits for no disk."""
     return () if s.running or s.flow else _thread(s)
@@ -125,7 +131,11 @@ def _slow_engine(s: Signals) -> Names:
     )
 
 
-ENGINE_HUNG = (Exclusion("gpu_fault"), Exclusion("a long prefill", _prefill))
+ENGINE_HUNG = (
+    Exclusion("gpu_fault"),
+    Exclusion("a long prefill", _prefill),
+    Exclusion("compilation", _kernels_made),
+)
 LOADING = (Exclusion("io_disk"), Exclusion("gpu_memory"), Exclusion("engine_hung", _stuck_start))
 KV_CACHE = (Exclusion("scheduler_limit", _seats_of_a_pool),)
 GPU_MEMORY = (Exclusion("kv_cache"),)

@@ -61,8 +61,13 @@ def start_evidence(s: Signals) -> tuple[Evidence | None, ...]:
 
 def compilers_busy(s: Signals) -> bool:
     """Many cores are at work while the devices rest: kernels are compiled, also by an engine that serves."""
+    return s.gpus_at_rest() and many_cores_busy(s)
+
+
+def many_cores_busy(s: Signals) -> bool:
+    """As above, of the host alone; never where the model itself runs on its cores."""
     host = s.host
-    if host is None or s.picture.no_devices or not s.gpus_at_rest():
+    if host is None or s.picture.no_devices:
         return False
     many = (host.cpu_cores or 0) >= LEAST_CORES and (host.cpu_pct_total or 0.0) >= COMPILERS_TOTAL_PCT
     return many or (host.busiest_process_cpu_pct or 0.0) >= COMPILERS_PCT
