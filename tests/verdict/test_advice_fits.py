@@ -72,6 +72,10 @@ CASES: dict[str, Seen] = {
         "compute", ("lower --chunked-prefill-size",), ("raise --", "max-running-requests"), "sglang",
         engine={"prompt_tok_s": 26000, "gen_tok_s": 200, "itl_p95_s": 0.3},
     ),
+    "prompts make all tokens late: no budget helps": Seen(
+        "compute", ("no budget of prompts helps both",), ("lower --max-num-b", "raise --max-num-b"),
+        engine={"prompt_tok_s": 24000, "gen_tok_s": 18, "itl_p95_s": 0.5, "waiting": 90, **LATE},
+    ),
     "pure decode: no budget of prompts": Seen(
         "compute", ("lower max_batch_size (now 256) below the 40 that run",), ("max_num_tokens",), "trtllm",
         engine={"itl_p95_s": 0.19},
@@ -168,8 +172,12 @@ CASES: dict[str, Seen] = {
         host={"iowait_pct": 41, "disk_util_pct": 99, "psi_io": 70},
     ),
     "a slow disk under a start": Seen(
-        "io_disk", ("local NVMe",), ("find who reads",), gpu={**WAITS, "sm_pct": 0}, engine=None, probes=REFUSED,
+        "io_disk", ("local NVMe",), ("find who reads", "network share"), gpu={**WAITS, "sm_pct": 0}, engine=None, probes=REFUSED,
         host={"iowait_pct": 41, "disk_util_pct": 99, "psi_io": 70, "disk_read_mb_s": 110}, phase="loading",
+    ),
+    "a slow share under a start": Seen(
+        "io_disk", ("local NVMe", "network share"), ("find who reads",), gpu={**WAITS, "sm_pct": 0}, engine=None,
+        probes=REFUSED, host={"iowait_pct": 45, "disk_util_pct": 2, "psi_io": 80, "net_mb_s": 60}, phase="loading",
     ),
     "a cold cache that throws nothing out": Seen(
         "degraded_cache", ("route by session",), ("--gpu-memory-utilization", "--enable-prefix-caching"),

@@ -108,6 +108,12 @@ def test_swapping_is_shown_by_the_memory_that_is_short() -> None:
     assert shown[:2] == ["memory pressure 55 %", "host memory 99 %"]
 
 
+def test_a_disk_that_rests_under_a_share_says_so() -> None:
+    share = {"iowait_pct": 45, "disk_util_pct": 2, "psi_io": 80, "net_mb_s": 60}
+    shown = texts(seen("io_disk", gpu=REST, engine=None, probes=REFUSED, host=share, phase="loading"))
+    assert "disk busy 2 %: reads come over the network" in shown
+
+
 def test_a_source_that_is_absent_is_missing_once() -> None:
     nothing = seen("unknown", engine=None, probes={})
     found = nothing.judged()

@@ -125,7 +125,15 @@ def test_every_field_of_the_texts_is_filled_and_every_filling_is_used() -> None:
 @pytest.mark.parametrize("kind", texts.ENGINES)
 @pytest.mark.parametrize("name", sorted(texts.NEED_FLAGS))
 def test_advice_that_takes_a_restart_says_what_one_costs(name: VerdictName, kind: EngineKind) -> None:
-    assert said(name, dataclasses.replace(picture_of(name), kind=kind))[-1] == TAKES_A_RESTART
+    picture = picture_of(name)
+    assert picture.engine is not None
+    on_time = dataclasses.replace(picture.engine, ttft_p95_s=0.4, queue_p95_s=0.1)
+    assert said(name, dataclasses.replace(picture, kind=kind, engine=on_time))[-1] == TAKES_A_RESTART
+
+
+def test_a_restart_is_no_matter_where_no_option_is_named() -> None:
+    flooded = dataclasses.replace(picture_of("compute"), kind="vllm")
+    assert TAKES_A_RESTART not in said("compute", flooded)
 
 
 @pytest.mark.parametrize("name", sorted(set(RANK) - {"healthy", "idle", "unknown", "engine_down"}))

@@ -64,8 +64,7 @@ def advice(name: VerdictName, s: Signals) -> tuple[str, ...]:
         return (ACCESS_ADVICE[picture.engine_reason],)
     if name == "engine_hung" and (held := _let_go(picture)):
         return held
-    running = picture.engine.running if picture.engine is not None else None
-    found = _filled(_lines(name, s), picture.seats, running, tuple(picture.args.items()))
+    found = _filled(_lines(name, s), picture.seats, _running(s), tuple(picture.args.items()))
     known = death_advice(picture.death) if name == "engine_down" else ()
     return (*known, *(line for line in found if line != FIND_OUT)) if known else found
 
@@ -87,6 +86,13 @@ def _let_go(picture: Picture) -> tuple[str, ...]:
             more = (f"and {len(lines) - HELD_SHOWN} more",) if len(lines) > HELD_SHOWN else ()
             return (*lines[:HELD_SHOWN], *more, "let liveness look at progress, not at a status route")
     return ()
+
+
+def _running(s: Signals) -> float | None:
+    """What runs where most does: limits of seats are each rank's own."""
+    ranks = s.engine.ranks if s.engine is not None else ()
+    loads = [rank.running for rank in ranks if rank.running is not None]
+    return max(loads) if len(loads) > 1 else s.running
 
 
 def _lines(name: VerdictName, s: Signals) -> tuple[str, ...]:

@@ -135,6 +135,10 @@ BOTTLENECKS: dict[VerdictName, Texts] = {
                 "compare the enforced power limit with the requested one (nvidia-smi -q -d POWER)",
             ),
             If(
+                fits.power_cap,
+                "where the limit is as high as it goes: less load for each card, or more cards",
+            ),
+            If(
                 fits.set_clocks,
                 "see whether somebody set the clocks: nvidia-smi -q -d CLOCK; -rgc frees them",
             ),
@@ -165,8 +169,7 @@ BOTTLENECKS: dict[VerdictName, Texts] = {
                 "copy the model to local NVMe, or tmpfs where memory allows; one read of it fills the cache",
             ),
             If(
-                fits.serves,
-                "",
+                fits.from_share,
                 "a model on a network share: keep a copy on each host, or mount it with more connections",
             ),
             If(fits.serves, "", "use a streaming loader, or more reader threads"),
@@ -348,5 +351,11 @@ BOTTLENECKS: dict[VerdictName, Texts] = {
                 If(fits.decode_is_slow, _SLOW_DECODE.format(option="max_batch_size")),
             ),
         },
+        (
+            If(
+                fits.prefill_floods,
+                "first tokens are late and the others too: no budget of prompts helps both; more replicas do",
+            ),
+        ),
     ),
 }

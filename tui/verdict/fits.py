@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.verdict.progress import compilers_busy, memory_held
+from tui.verdict.progress import BUSY_MB_S, compilers_busy, memory_held
 from tui.verdict.signals import BUSY_POLLERS
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ BRAKE = "hw_power_brake"
 CAP = "sw_power_cap"
 SET_CLOCKS = frozenset(("applications_clocks", "sync_boost"))
 CROWD = 8.0
+HALF_BUSY_PCT = 50.0
 AT_REST_SM_PCT = 10.0
 
 
@@ -172,14 +173,23 @@ def prefills(s: Signals) -> bool:
     return engine is not None and (engine.prompt_tok_s or 0.0) > PREFILLS_RATIO * (engine.gen_tok_s or 0.0)
 
 
+def _first_late(s: Signals) -> bool:
+    return _late(s, "ttft", "queue") or s.many_waiting
+
+
 def prefill_crowds(s: Signals) -> bool:
-    """Tokens are late because of the prompts in each step."""
-    return _late(s, "itl") and prefills(s)
+    """Only the tokens after the first are late, because of the prompts in each step."""
+    return _late(s, "itl") and not _first_late(s) and prefills(s)
+
+
+def prefill_floods(s: Signals) -> bool:
+    """First tokens and the others are late: what a budget of prompts gives to one it takes from the other."""
+    return _late(s, "itl") and _first_late(s) and prefills(s)
 
 
 def prefill_is_slow(s: Signals) -> bool:
     """First tokens alone are late, and prompts are the work."""
-    return s.decode_in_target and (_late(s, "ttft", "queue") or s.many_waiting) and prefills(s)
+    return s.decode_in_target and _first_late(s) and prefills(s)
 
 
 def decode_is_slow(s: Signals) -> bool:
@@ -213,6 +223,20 @@ def swaps(s: Signals) -> bool:
     """The host's memory is short, and the disk pays for it."""
     host = s.host
     return host is not None and (host.psi_mem or 0.0) >= s.thresholds.psi_io
+
+
+def over_network(s: Signals) -> bool:
+    """What it reads comes over the network: the local disk rests."""
+    own, host = s.own.reading, s.host
+    if own is not None and own.model_fs_remote is not None:
+        return own.model_fs_remote
+    rests = host is not None and host.disk_util_pct is not None and host.disk_util_pct < HALF_BUSY_PCT
+    return rests and (s.net_mb_s or 0.0) >= BUSY_MB_S
+
+
+def from_share(s: Signals) -> bool:
+    """As above, of a start."""
+    return not serves(s) and over_network(s)
 
 
 def serves(s: Signals) -> bool:

@@ -70,6 +70,7 @@ def engine_hung(s: Signals) -> Outcome:
         ev.stalled(s) if stalled else ev.tokens(s),
         *ev.probes(s),
         ev.sm_joined(s),
+        ev.host(s, "busiest_process_cpu_pct", "%", None, "process") if compile_ else None,
         ev.mem_ctrl(s) if s.gpu_spinning() else None,
         missing=_unproven(s) if stalled else ("step heartbeat",),
     )

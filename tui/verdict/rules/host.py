@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.verdict import evidence as ev
@@ -168,7 +169,7 @@ def io_disk(s: Signals) -> Outcome:
     shown = (
         ev.host(s, "psi_io", "%", limits.psi_io, "I/O pressure"),
         ev.host(s, "iowait_pct", "%", limits.iowait_pct, "iowait"),
-        ev.host(s, "disk_util_pct", "%", limits.disk_util_pct, "disk busy"),
+        _disk(s),
         ev.host(s, "disk_read_mb_s", "MB/s", limits.disk_read_mb_s, "read"),
         ev.host(s, "net_mb_s", "MB/s", None, "network"),
         own.reads(s),
@@ -192,6 +193,14 @@ def io_disk(s: Signals) -> Outcome:
     )
     swaps = memory if fits.swaps(s) else ()
     return fires(sum(pressures) + (sm is not None) - 1, *swaps, *shown, ev.sm(s, limits.sm_low_pct, "<"))
+
+
+@ev.line
+def _disk(s: Signals) -> Evidence | None:
+    known = ev.host(s, "disk_util_pct", "%", s.thresholds.disk_util_pct, "disk busy")
+    if known is None or not fits.over_network(s):
+        return known
+    return replace(known, text=f"{known.text}: reads come over the network")
 
 
 def _own_pressure(s: Signals) -> float:

@@ -202,7 +202,7 @@ def degraded_cache(s: Signals) -> Outcome:
         return cannot_say(*lacks, evidence=shown)
     evictions = None
     if engine.evictions_per_s is not None:
-        text = f"evicting {count(engine.evictions_per_s)}/s"
+        text = f"evicting {count(engine.evictions_per_s)}/s" if evicting else "nothing is evicted"
         evictions = Evidence("evictions_per_s", engine.evictions_per_s, "1/s", ">", 0.0, text)
     bad = fell or (ratio is not None and ratio < CLEARLY_BAD_HIT_RATIO)
     return fires(1 + (evicting or fell) + bad, *shown[:2], ev.latency(s, "itl"), evictions)
