@@ -278,3 +278,18 @@ def test_a_fight_under_pressure_of_unknown_load_may_be_a_full_quota() -> None:
     verdict, confidence, missing = judged(given, "host.cpu_pct_total")
     assert verdict == "lock_contention"
     assert (confidence, "cpu_pct_total" in missing) == ("medium", True)
+
+
+def test_compilers_may_be_at_work_behind_devices_that_nobody_reads() -> None:
+    busy = {"cpu_pct_total": 62, "cpu_cores": 128, "busiest_process_cpu_pct": 7000}
+    given = line(RESTS, engine=STILL | {"running": 1}, host=busy, generate=TIMEOUT)
+    verdict, confidence, missing = judged(given, "gpus.sm_pct")
+    assert (verdict, confidence) == ("engine_hung", "medium")
+    assert "gpus.sm_pct" in missing
+
+
+def test_a_pool_of_which_no_token_is_known_to_move_is_not_called_full() -> None:
+    stale = line(
+        RESTS, engine=STILL | {"running": 106, "waiting": 15, "kv_usage": 0.97}, generate={"status": 200}
+    )
+    assert judged(stale, "engine.gen_tok_s", "engine.prompt_tok_s")[0] != "kv_cache"

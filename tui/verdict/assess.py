@@ -205,11 +205,13 @@ def _not_ruled_out(
     s: Signals, outcomes: Mapping[VerdictName, Outcome], rule: Rule
 ) -> dict[str, tuple[str, ...]]:
     """Other explanations that remain, each with the inputs that would rule it out."""
-    cannot: dict[str, tuple[str, ...]] = {
-        name: outcome.missing for name, outcome in outcomes.items() if outcome.state == "cannot_say"
-    }
-    found = {other.of: (*cannot.get(other.of, ()), *other.lacks(s)) for other in rule.excludes}
-    return {name: lacks for name, lacks in found.items() if lacks}
+    found: dict[str, tuple[str, ...]] = {}
+    for other in rule.excludes:
+        outcome = outcomes.get(other.of)  # type: ignore[call-overload]  # a few words are no rule's name
+        own = outcome.missing if outcome is not None and outcome.state == "cannot_say" else ()
+        if lacks := (*own, *other.lacks(s)):
+            found[other.of] = lacks
+    return found
 
 
 def _source(name: str) -> str:
