@@ -189,6 +189,8 @@ def test_switches_of_one_process_are_held_against_the_cores_that_it_uses() -> No
         judged(line(gpu(sm_pct=45), engine=LATE, host=host | {"busiest_process_cpu_pct": 6000}))[0]
         != "lock_contention"
     )
+    stepping = host | {"busiest_thread_cpu_pct": 88}  # a loop of steps, not one of many half-busy threads
+    assert judged(line(gpu(sm_pct=45), engine=LATE, host=stepping))[0] != "lock_contention"
 
 
 def test_a_clock_below_its_maximum_leaves_compute_in_doubt() -> None:

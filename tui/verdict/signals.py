@@ -395,6 +395,8 @@ class Signals:
         rate, used = self.ctx_switches_s, self.host.busiest_process_cpu_pct if self.host else None
         if rate is None or used is None or used < MANY_THREADS_PCT or rate < LEAST_SWITCHES_S:
             return False
+        if (self.thread or 0.0) >= self.thresholds.cpu_total_pct:
+            return False  # threads that fight for a lock are half busy at most; a step loop is not
         return rate >= SWITCHES_PER_BUSY_CORE_S * used / 100.0
 
     def uneven(self) -> bool:
