@@ -37,7 +37,8 @@ def _cards(count: int = 4, **changes: Any) -> tuple[GpuReading, ...]:
 
 
 def _host(cards: tuple[GpuReading, ...], one: EngineView, **changes: Any) -> HostSnapshot:
-    quiet = {"net_mb_s": 11.0, "net_rx_mb_s": 9.0, "net_tx_mb_s": 2.0, "busiest_thread_cpu_pct": 61.0}
+    quiet = {"net_mb_s": 11.0, "net_rx_mb_s": 9.0, "net_tx_mb_s": 2.0, "busiest_thread_cpu_pct": 61.0,
+             "ctx_switches_s": 38_000.0}  # fmt: skip
     return replace(
         snapshot(gpus=0, engines=0),
         gpus=Observed(GpuSet(cards, "550.54.15"), FRESH),
