@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from textual import events
 from textual.binding import Binding
-from textual.command import CommandPalette
+from textual.command import CommandList, CommandPalette
 
 from tests.support.waiting import until
 from tests.ui import scenes
@@ -353,3 +354,33 @@ async def test_slow_links_get_few_frames() -> None:
         feed_of(app).change(scenes.sick_view())
         await pilot.pause(0.6)
         assert "KV CACHE FULL" not in screen_text(app)
+
+
+@pytest.mark.parametrize("keys", [("enter", "enter", "enter"), ("enter", "escape"), ("escape", "escape")])
+async def test_the_palette_closes_once_however_often_it_is_told(keys: tuple[str, ...]) -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("ctrl+p", *"freeze")
+        await until(lambda: app.screen.query_one(CommandList).option_count == 1, 5)
+        app.screen.query_one(CommandList).highlighted = 0
+        for key in keys:
+            app.post_message(events.Key(key, None))  # all at once, as a terminal may send them
+        await until(lambda: isinstance(app.screen, MainScreen), 5)
+        await pilot.pause()
+        if "enter" not in keys or "escape" not in keys:  # of both the first that is heard counts
+            assert ("PAUSED" in screen_text(app)) is ("enter" in keys)
+
+
+async def test_a_click_on_an_entry_that_has_just_gone_ends_nothing() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("ctrl+p")
+        await until(lambda: app.screen.query_one(CommandList).option_count > 9, 5)
+        entries = app.screen.query_one(CommandList)
+        await pilot.pause()
+        x, y = entries.content_region.x + 3, entries.content_region.y + 9
+        click = events.Click(entries, 3, 9, 0, 0, 1, False, False, False, x, y, app.screen.get_style_at(x, y))
+        entries.clear_options()
+        entries.post_message(click)
+        await pilot.pause()
+        assert isinstance(app.screen, CommandPalette)

@@ -19,7 +19,6 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.constants import COLOR_SYSTEM
-from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from tui.config.state import state_dir
@@ -40,6 +39,7 @@ from tui.ui.keepsakes import (
 )
 from tui.ui.keys import KEYS
 from tui.ui.main_screen import MainScreen
+from tui.ui.palette import Palette
 from tui.ui.pane_screen import PaneScreen
 from tui.ui.words import title
 
@@ -93,14 +93,6 @@ class ScreenOptions:
             title=title,
             state=state_dir(),
         )
-
-
-class Palette(CommandPalette):
-    """Textual's, at rest while nobody types."""
-
-    def on_mount(self) -> None:
-        """A blinking cursor is traffic on an idle screen."""
-        self.query_one(Input).cursor_blink = False
 
 
 class MonitorApp(App[str]):
