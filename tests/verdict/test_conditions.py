@@ -211,6 +211,88 @@ def test_one_thing_that_is_otherwise_keeps_it_from_firing(rule: str, miss: str) 
     assert state(rule, MISSES[rule][miss](picture_of(rule))) != "fires"
 
 
+def links(**changes: Any) -> Picture:
+    """Several devices that wait although the host is quiet: only the links between them are left."""
+    quiet = {"net_mb_s": 2.0, "net_util_pct": None, **changes}
+    return gpus(host(picture_of("network"), **quiet), sm_pct=30.0, power_w=210.0)
+
+
+HOT: dict[str, Any] = {"clock_sm_mhz": 900.0, "sm_pct": 98.0}
+OTHERS: dict[str, tuple[str, bool, Any]] = {
+    "heat is no seat's fault": ("power_thermal", True, lambda: engine(picture_of("power_thermal"), **FULL)),
+    "a soft cap with seats to spare": (
+        "power_thermal", True, lambda: gpus(picture_of("power_thermal"), throttle=("sw_power_cap",), clock_sm_mhz=1400.0)
+    ),
+    "a low clock that nothing explains and nobody feels": (
+        "power_thermal", False,
+        lambda: gpus(engine(picture_of("healthy"), ttft_p95_s=1.5), **{**HOT, "throttle": ()}),
+    ),
+    "a low clock that nothing explains and users feel": (
+        "power_thermal", True, lambda: gpus(engine(picture_of("healthy"), **SLOW), **{**HOT, "throttle": ()})
+    ),
+    "ranks that spin over a full link": ("network", True, lambda: picture_of("network")),
+    "ranks whose memory is at work": ("network", False, lambda: gpus(links(), sm_pct=98.0, power_w=190.0, mem_ctrl_pct=70.0)),
+    "ranks whose clock is held down": (
+        "network", False, lambda: gpus(links(), sm_pct=98.0, clock_sm_mhz=500.0, throttle=("hw_slowdown",))
+    ),
+    "one device alone on a quiet host": (
+        "network", False, lambda: gpus(replace(links(), gpus=links().gpus[:1]), sm_pct=98.0, mem_ctrl_pct=12.0)  # type: ignore[index]
+    ),
+    "links between devices": ("network", True, links),
+    "links, but a busy thread": ("network", False, lambda: replace(links(busiest_thread_cpu_pct=70.0), own=None)),
+    "links, but a lock": ("network", False, lambda: links(ctx_switches_s=900_000.0)),
+    "links, but a disk": ("network", False, lambda: links(psi_io=15.0)),
+    "links, but a busy host": ("network", False, lambda: links(cpu_pct_total=60.0)),
+    "links, but tokens in time": ("network", False, lambda: engine(links(), itl_p95_s=0.02)),
+    "links, but one device at rest": (
+        "network", False, lambda: replace(links(), gpus=(made.gpu(sm_pct=95.0, power_w=650.0, mem_ctrl_pct=60.0), made.gpu(1, sm_pct=3.0)))
+    ),
+    "a busy link beside a full thread": (
+        "network", False, lambda: replace(links(net_mb_s=200.0, busiest_thread_cpu_pct=99.0, busiest_thread_pid=None), own=None)
+    ),
+    "a full line beside a full thread": (
+        "network", True, lambda: replace(links(net_mb_s=1190.0, busiest_thread_cpu_pct=99.0, busiest_thread_pid=None), own=None)
+    ),
+    "nearly a full device that draws its power": (
+        "compute", True, lambda: gpus(picture_of("compute"), sm_pct=80.0, power_w=600.0)
+    ),
+    "nearly a full device at little power": ("compute", False, lambda: gpus(picture_of("compute"), sm_pct=80.0, power_w=400.0)),
+    "seats that are full with nobody waiting": (
+        "compute", True, lambda: engine(picture_of("compute"), running=256.0, waiting=0.0)
+    ),
+    "a busy thread of which no device tells, well in target": (
+        "healthy", True, lambda: gpus(host(picture_of("healthy"), busiest_thread_cpu_pct=99.0), sm_pct=None)
+    ),
+    "a thread that sleeps near the target": (
+        "healthy", True, lambda: gpus(engine(picture_of("healthy"), ttft_p95_s=1.5), sm_pct=None)
+    ),
+    "a cap of unknown effect near the target": (
+        "healthy", False,
+        lambda: gpus(engine(picture_of("healthy"), ttft_p95_s=1.5), throttle=("sw_power_cap",), clock_sm_mhz=None),
+    ),
+    "an unknown clock without a cap near the target": (
+        "healthy", True, lambda: gpus(engine(picture_of("healthy"), ttft_p95_s=1.5), clock_sm_mhz=None)
+    ),
+    "a drain that has let its memory go": ("engine_down", True, lambda: replace(picture_of("engine_down"), phase="draining")),
+    "a core that died under its server": (
+        "engine_down", True, lambda: replace(picture_of("healthy"), processes=replace(picture_of("healthy").processes, core="gone"))  # type: ignore[type-var]
+    ),
+    "stale gauges beside a request that is served": (
+        "idle", True, lambda: gpus(answers(engine(picture_of("idle"), running=4.0, **STANDS), generate=200), sm_pct=0.0)
+    ),
+    "stale gauges while kernels spin": (
+        "idle", True,
+        lambda: gpus(answers(engine(picture_of("idle"), running=4.0, **STANDS), generate=200), sm_pct=99.0, mem_ctrl_pct=0.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_pictures_on_either_side_of_a_condition(name: str) -> None:
+    rule, fires, make = OTHERS[name]
+    assert (state(rule, make()) == "fires") is fires
+
+
 @pytest.mark.parametrize(
     ("reading", "fires"),
     [
