@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from tests.verdict.situations import thread
+from tests.verdict.test_live_removal import picture_of
+from tests.verdict.test_verdict_texts import said
+from tui.model.readings import RankReading
 from tui.verdict.observation import DEFAULT_SLO, DEFAULT_THRESHOLDS, classify
+from tui.verdict.picture import Processes
 
 H100: dict[str, Any] = {
     "sm_pct": 99, "mem_ctrl_pct": 65, "mem_used_mib": 74000, "mem_total_mib": 81559, "power_w": 690,
@@ -35,7 +40,7 @@ class Seen:
     verdict: str
     says: tuple[str, ...]
     never: tuple[str, ...]
-    kind: str = "vllm"
+    kind: str | None = "vllm"
     gpu: dict[str, Any] = field(default_factory=dict)
     engine: dict[str, Any] | None = field(default_factory=dict)
     host: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +70,7 @@ _USERS_WAIT = {"ttft_p95_s": 3.4, "itl_p95_s": 0.15, "waiting": 4}
 
 CASES: dict[str, Seen] = {
     "prompts wait, tokens come on time: a larger budget": Seen(
-        "compute", ("raise --max-num-batched-tokens",), ("lower --max",),
+        "compute", ("raise --max-num-batched-tokens",), ("lower --max", "no budget"),
         engine={"waiting": 30, "running": 12, "prompt_tok_s": 26000, "gen_tok_s": 200, "itl_p95_s": 0.05, **LATE},
     ),
     "prompts crowd out decode: a smaller budget": Seen(
@@ -96,7 +101,8 @@ CASES: dict[str, Seen] = {
         gpu=_NO_ROOM, engine=_WORST_CASE,
     ),
     "two long requests are no crowd": Seen(
-        "kv_cache", ("--max-model-len",), ("--max-num-seqs",), engine={**_FULL, "running": 2}
+        "kv_cache", ("--max-model-len", "--gpu-memory-utilization"), ("--max-num-seqs",),
+        engine={**_FULL, "running": 2},
     ),
     "a device without room gets no larger pool": Seen(
         "kv_cache", ("--max-model-len",), ("--gpu-memory-utilization",), engine=_FULL, gpu={"mem_used_mib": 81000}
@@ -110,8 +116,11 @@ CASES: dict[str, Seen] = {
         host={"busiest_thread_cpu_pct": 100},
     ),
     "a hang on devices at rest is no spin": Seen(
-        "engine_hung", ("py-spy dump",), ("SM 100 %", "prefill", "key g"), gpu={**WAITS, "sm_pct": 0, "mem_ctrl_pct": 0},
+        "engine_hung", ("(py-spy dump)",), ("SM 100 %", "prefill", "key g", "ends by itself"), gpu={**WAITS, "sm_pct": 0, "mem_ctrl_pct": 0},
         engine={**SILENT, "waiting": 6}, probes=TIMEOUT,
+    ),
+    "a hang on devices at work": Seen(
+        "engine_hung", ("rule out one long prefill",), ("SM 100 %",), engine={**SILENT, "waiting": 6}, probes=TIMEOUT
     ),
     "stacks of C++": Seen(
         "engine_hung", ("gdb", "SM 100 %"), ("(py-spy dump)",), "triton", gpu={"mem_ctrl_pct": 0, "power_w": 160},
@@ -126,7 +135,7 @@ CASES: dict[str, Seen] = {
         engine={**SILENT, "waiting": 15}, probes={"liveness": {"status": 200, "latency_s": 0.004}},
     ),
     "heat": Seen(
-        "power_thermal", ("air flow",), ("power limit", "BMC", "set the clocks"),
+        "power_thermal", ("air flow",), ("find the reason", "power limit", "BMC", "set the clocks"),
         gpu={**_SLOW_CLOCK, "temp_c": 91, "throttle": ["hw_thermal_slowdown"]}, engine=_USERS_WAIT,
     ),
     "a power cap": Seen(
@@ -149,8 +158,17 @@ CASES: dict[str, Seen] = {
         "scheduler_limit", ("waiting_by_reason", "something else holds back"), ("raise", "options take effect"),
         gpu=WAITS, engine={"running": 8, "waiting": 40, "kv_usage": 0.1, **LATE},
     ),
+    "seats are free, and nothing tells why": Seen(
+        "scheduler_limit", ("something else holds back",), ("waiting_by_reason", "raise"), None,
+        gpu=WAITS, engine={"running": 8, "waiting": 40, "kv_usage": 0.1, **LATE},
+    ),
+    "seats that nobody knows": Seen(
+        "scheduler_limit", ("see whether running stands at --max-num-seqs",), ("raise --max", "seats are free"),
+        gpu=WAITS, engine={"running": 32, "waiting": 70, "max_num_seqs": None, **LATE},
+    ),
     "seats are full": Seen(
-        "scheduler_limit", ("raise --max-num-seqs (now 64)", "go up in steps"), ("seats are free", "deferred"),
+        "scheduler_limit", ("raise --max-num-seqs (now 64)", "go up in steps"),
+        ("seats are free", "deferred", "tokens are late", "preempted"),
         gpu=WAITS, engine={"running": 64, "waiting": 40, "max_num_seqs": 64, **LATE},
     ),
     "seats and pool are full: more seats would be preempted": Seen(
@@ -183,6 +201,26 @@ CASES: dict[str, Seen] = {
         "degraded_cache", ("route by session",), ("--gpu-memory-utilization", "--enable-prefix-caching"),
         gpu={"sm_pct": 85, "power_w": 500}, engine={"prefix_hit_ratio": 0.06, "evictions_per_s": 0, "ttft_p95_s": 5.4},
     ),
+    "a cache that never hits": Seen(
+        "degraded_cache", ("--enable-prefix-caching",), (),
+        gpu={"sm_pct": 85, "power_w": 500}, engine={"prefix_hit_ratio": 0.0, "ttft_p95_s": 5.4},
+    ),
+    "one rank has all the load": Seen(
+        "queueing_upstream", ("spread the load",), ("backlog",), siblings=({"sm_pct": 0, "power_w": 90},) * 3,
+        engine={"waiting": 22, **LATE},
+    ),
+    "clients fail before an engine with room": Seen(
+        "queueing_upstream", ("look before the engine",), ("spread the load", "backlog"), gpu={**WAITS, "sm_pct": 8},
+        engine={"running": 2, "error_ratio": 0.2, "kv_usage": 0.02},
+    ),
+    "a server that answers errors only": Seen(
+        "engine_down", ("end what is left of it",), ("still alive", "GPU memory first"), gpu=WAITS, engine=None,
+        probes={kind: {"status": 500, "latency_s": 0.004} for kind in ("liveness", "readiness", "generate")},
+    ),
+    "a dead engine on devices that tell nothing": Seen(
+        "engine_down", ("if its process is still alive",), ("what is left", "GPU memory first"),
+        gpu={"mem_used_mib": None}, engine=None, probes=REFUSED, phase="down",
+    ),
     "a cold cache that is too small": Seen(
         "degraded_cache", ("raise --mem-fraction-static",), (), "sglang",
         gpu={"sm_pct": 85, "power_w": 500}, engine={"prefix_hit_ratio": 0.06, "evictions_per_s": 900, "ttft_p95_s": 5.4},
@@ -206,6 +244,47 @@ def test_the_memory_of_a_dead_engine_is_freed_before_a_restart() -> None:
     assert first < next(n for n, line in enumerate(held) if line.startswith("restart it"))
     gone = Seen("", (), (), engine=None, probes=REFUSED, phase="down", gpu={"mem_used_mib": 3})
     assert not any("GPU memory" in line for line in gone.judged()["advice"])
+
+
+def test_orphans_are_ended_before_any_option_is_turned() -> None:
+    picture = picture_of("gpu_memory")
+    assert not any("end " in line for line in said("gpu_memory", picture))
+    orphans = replace(picture, processes=Processes(http_alive=False, orphans=(7,)))
+    assert said("gpu_memory", orphans)[0].startswith("end the orphaned processes first")
+    unknown = said("gpu_memory", replace(picture, processes=None))
+    assert any(line.startswith("end processes that hold memory") for line in unknown)
+
+
+def test_the_thread_that_steps_the_model_gets_no_more_front_processes() -> None:
+    picture = picture_of("cpu")
+    assert any("--api-server-count" in line for line in said("cpu", picture))
+    assert picture.own is not None
+    core = replace(picture.own, threads=(thread("engine_core", 99.0),))
+    lines = said("cpu", replace(picture, own=core))
+    assert lines[0].startswith("the thread that steps the model is full")
+    assert not any("--api-server-count" in line for line in lines)
+
+
+def test_what_waits_at_the_door_is_spoken_of_where_something_does() -> None:
+    picture = picture_of("queueing_upstream")
+    assert any("longer backlog" in line for line in said("queueing_upstream", picture))
+
+
+def test_deferred_requests_that_hold_seats_are_spoken_of_where_there_are_some() -> None:
+    picture = picture_of("scheduler_limit")
+    assert picture.engine is not None
+    held = replace(picture.engine, running=100.0, waiting_by_reason={"deferred": 156.0})
+    lines = said("scheduler_limit", replace(picture, engine=held))
+    assert "deferred requests hold seats: upgrade, or restart" in lines
+    assert not any("something else holds back" in line for line in lines)
+
+
+def test_the_seats_of_a_rank_are_held_against_what_runs_on_one() -> None:
+    picture = picture_of("kv_cache")
+    assert picture.engine is not None
+    ranks = (RankReading("0", running=90.0), RankReading("1", running=30.0))
+    lines = said("kv_cache", replace(picture, engine=replace(picture.engine, running=120.0, ranks=ranks)))
+    assert any("below the 90 that run" in line for line in lines)
 
 
 def test_routing_comes_first_where_nothing_is_thrown_out_and_last_where_it_is() -> None:
