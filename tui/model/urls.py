@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -102,6 +103,7 @@ def unix_socket(url: str) -> str | None:
     return unquote(parts.netloc) if parts.scheme == "http+unix" else None
 
 
+@functools.lru_cache(maxsize=256)  # asked of the same few addresses some 20 times a frame
 def host_port(url: str) -> tuple[str, int]:
     """Host (without brackets) and port of a canonical address; the scheme's port where none is given."""
     parts = urlsplit(url)
