@@ -287,6 +287,104 @@ OTHERS: dict[str, tuple[str, bool, Any]] = {
 }  # fmt: skip
 
 
+def worst_case(**figures: Any) -> Picture:
+    """An engine that admits by the longest answer, whose pool has room while many wait before free seats."""
+    late = {"preemptions_per_s": 0.0, "kv_usage": 0.4, "kv_usage_max": 0.4, "waiting": 30.0, **figures}
+    return replace(engine(picture_of("kv_cache"), **late), kind="sglang")
+
+
+def upstream(**figures: Any) -> Picture:
+    return replace(engine(picture_of("queueing_upstream"), **figures), own=None)
+
+
+def queue(**figures: Any) -> Picture:
+    """Seats to spare or unknown, and a queue."""
+    return engine(picture_of("scheduler_limit"), **{"running": 100.0, "waiting": 90.0, **figures})
+
+
+def slow_canary(picture: Picture) -> Picture:
+    served = replace(made.probe("generate", 200), latency_s=5.0)
+    return replace(picture, probes={**picture.probes, "generate": served})
+
+
+WAITS = {"preemptions_per_s": 0.0, "kv_usage": 0.97, "kv_usage_max": 0.97}
+ADMISSION: dict[str, tuple[str, bool, Any]] = {
+    "a pool that is full with seats to spare": ("kv_cache", True, lambda: engine(picture_of("kv_cache"), **WAITS)),
+    "a pool that is full behind seats that are": (
+        "kv_cache", False, lambda: engine(picture_of("kv_cache"), **{**WAITS, "running": 256.0})
+    ),
+    "one that waits before a pool with room": (
+        "kv_cache", False, lambda: engine(picture_of("kv_cache"), **{**WAITS, "kv_usage": 0.88, "kv_usage_max": 0.88, "waiting": 1.0})
+    ),
+    "preemptions in a pool that is nearly empty": (
+        "kv_cache", False, lambda: engine(picture_of("kv_cache"), kv_usage=0.1, kv_usage_max=0.1)
+    ),
+    "a pool that was full and has room again": (
+        "kv_cache", False, lambda: engine(picture_of("kv_cache"), kv_usage=0.2, waiting=0.0)
+    ),
+    "admission by worst case": ("kv_cache", True, worst_case),
+    "the same queue of an engine that admits by need": ("kv_cache", False, lambda: replace(worst_case(), kind="vllm")),
+    "worst case, but errors": ("kv_cache", False, lambda: worst_case(error_ratio=0.3)),
+    "worst case, but a short queue": ("kv_cache", False, lambda: worst_case(waiting=2.0)),
+    "worst case, but busy devices": ("kv_cache", False, lambda: gpus(worst_case(), sm_pct=95.0)),
+    "worst case, but a busy link": ("kv_cache", False, lambda: host(worst_case(), net_mb_s=300.0)),
+    "worst case, but a lock": ("kv_cache", False, lambda: host(worst_case(), ctx_switches_s=900_000.0)),
+    "worst case, but heat": ("kv_cache", False, lambda: gpus(worst_case(), clock_sm_mhz=700.0, throttle=("hw_slowdown",))),
+    "worst case, but a full quota": ("kv_cache", False, lambda: host(worst_case(), cpu_pct_total=95.0)),
+    "worst case, but a full front thread": (
+        "kv_cache", False, lambda: replace(host(worst_case(), busiest_thread_cpu_pct=99.0), own=None)
+    ),
+    "memory that is short where requests are rejected": (
+        "gpu_memory", True, lambda: engine(picture_of("gpu_memory"), error_ratio=0.0, http_503_ratio=0.2)
+    ),
+    "memory that is short where ours fails": (
+        "gpu_memory", True, lambda: answers(engine(picture_of("gpu_memory"), error_ratio=0.0, **GOOD), generate=500)
+    ),
+    "memory that the dead still hold": ("gpu_memory", True, lambda: gpus(picture_of("engine_down"), mem_used_mib=70000.0)),
+    "memory that the dead have let go": ("gpu_memory", False, lambda: picture_of("engine_down")),
+    "full seats and a full pool that preempts nobody": (
+        "scheduler_limit", True, lambda: engine(picture_of("scheduler_limit"), kv_usage=0.9, kv_usage_max=0.9)
+    ),
+    "full seats and preemptions in a pool with room": (
+        "scheduler_limit", True, lambda: engine(picture_of("scheduler_limit"), preemptions_per_s=2.0)
+    ),
+    "unknown seats before a queue": ("scheduler_limit", True, lambda: queue(max_num_seqs=None)),
+    "unknown seats, but a full front thread": (
+        "scheduler_limit", False, lambda: replace(host(queue(max_num_seqs=None), busiest_thread_cpu_pct=99.0), own=None)
+    ),
+    "unknown seats, but devices at work": (
+        "scheduler_limit", False, lambda: gpus(queue(max_num_seqs=None), sm_pct=95.0, power_w=600.0)
+    ),
+    "deferred requests that hold the seats": (
+        "scheduler_limit", True, lambda: queue(running=200.0, waiting=3.0, waiting_by_reason={"deferred": 60.0})
+    ),
+    "deferred requests that leave seats": (
+        "scheduler_limit", False, lambda: queue(running=100.0, waiting=3.0, waiting_by_reason={"deferred": 3.0})
+    ),
+    "uneven devices that users feel": (
+        "queueing_upstream", True,
+        lambda: replace(upstream(error_ratio=0.0, **SLOW), gpus=(made.gpu(sm_pct=98.0), made.gpu(1, sm_pct=3.0))),
+    ),
+    "uneven devices that nobody feels": (
+        "queueing_upstream", False,
+        lambda: replace(upstream(error_ratio=0.0, **GOOD), gpus=(made.gpu(sm_pct=98.0), made.gpu(1, sm_pct=3.0))),
+    ),
+    "connections that pile up before a full thread": (
+        "queueing_upstream", False,
+        lambda: replace(upstream(error_ratio=0.0), own=own(thread("api_server", 99.0), backlog=70, backlog_limit=2048).reading),
+    ),
+    "all fail, and ours is served": ("queueing_upstream", True, lambda: answers(upstream(error_ratio=0.95), generate=200)),
+    "all fail, and nobody asked": ("queueing_upstream", False, lambda: upstream(error_ratio=0.95)),
+    "late first tokens, and ours is quick": (
+        "queueing_upstream", True, lambda: answers(upstream(error_ratio=0.0, ttft_p95_s=9.0), generate=200)
+    ),
+    "late first tokens, and ours is late": (
+        "queueing_upstream", False, lambda: slow_canary(upstream(error_ratio=0.0, ttft_p95_s=9.0))
+    ),
+}  # fmt: skip
+OTHERS |= ADMISSION
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_pictures_on_either_side_of_a_condition(name: str) -> None:
     rule, fires, make = OTHERS[name]
