@@ -44,7 +44,7 @@ def test_a_steady_busy_healthy_host_marked_simulated(tmp_path: Path) -> None:
         assert engine
         terminal.send("v")
         terminal.wait_for(r"healthy +fires, ")
-        terminal.wait_for(r"would be quiet with \w+ >= ")
+        terminal.wait_for(r"would be quiet with [\w ]+ >= ")
         terminal.send("q")
         assert terminal.wait(10) == 0
         assert terminal.modes_left() == set()
