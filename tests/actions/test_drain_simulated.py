@@ -94,7 +94,9 @@ async def test_vllm_with_a_shutdown_timeout_finishes_them_and_refuses_with_500()
     assert seen.status == 0 and seen.report["passed"] is True
     assert outcomes(seen) == [("finished", 200, "length")] and len(seen.requests("in_flight")) == 4
     assert all(r["tokens"] == r["tokens_wanted"] for r in seen.requests("in_flight"))
-    assert outcomes(seen, "new")[0] == ("error", 500, None)
+    new = set(outcomes(seen, "new"))  # the last of them may meet the end of the engine
+    assert ("error", 500, None) in new
+    assert new <= {("error", 500, None), ("cut", None, None), ("refused", None, None)}
     assert seen.at("main_exit") == pytest.approx(exited_at, abs=slack())
     assert seen.report["exit"]["after_s"] == pytest.approx(seen.t("main_exit"), abs=0.001)
     last = max(r["ended_s"] for r in seen.requests("in_flight"))

@@ -105,7 +105,7 @@ def test_a_user_at_work(term: str, tmp_path: Path, sockets: str) -> None:
     assert pane.status.read_text() == "0\n"
     modes = "#{alternate_on}#{mouse_any_flag}#{cursor_flag}#{wrap_flag}#{keypad_flag}"
     wait_for(lambda: pane.about(modes) == "00110", 10, "the terminal as it was")
-    assert pane.about("#{pane_title}") == BEFORE
+    wait_for(lambda: pane.about("#{pane_title}") == BEFORE, 10, "its title as it was")
     assert pane.text().strip() == ""
 
 

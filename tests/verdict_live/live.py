@@ -31,6 +31,7 @@ READY_S = 30.0
 LOOKS_S = 45.0
 """One look of a few seconds may fall into a pause of the machine, or of the traffic."""
 
+PATIENCE_S = 20.0
 LIMIT_S = 120
 """Of a whole test: an engine that starts, its looks, its end."""
 
@@ -214,21 +215,21 @@ def judged(
         saying: what has to be among its evidence, each in one of its texts.
         samples: of each look.
         interval: seconds between them.
-        unless: says, from a second document, why this machine cannot show it; empty where it can.
+        unless: says, from a document of after ``PATIENCE_S``, why this machine cannot show it; empty where it can.
     """
-    limit, again = time.monotonic() + LOOKS_S, False
+    began = time.monotonic()
     while True:
         document = once(home, nvml, url, "--samples", str(samples), "--interval", str(interval), *words)
         found = verdict(document, url)
         right = found["verdict"] == expected and found["confidence"] in confidence
         if right and all(any(part in e["text"] for e in found["evidence"]) for part in saying):
             return found, document
-        if again and (reason := unless(document)):
+        took = time.monotonic() - began
+        if took > PATIENCE_S and (reason := unless(document)):
             pytest.skip(reason)
-        if time.monotonic() > limit:
+        if took > LOOKS_S:
             wanted = f"{expected} ({' or '.join(confidence)}; {', '.join(saying)})"
             raise AssertionError(f"{wanted} expected: {json.dumps(found, indent=1)}")
-        again = True
 
 
 def texts(found: Json) -> str:

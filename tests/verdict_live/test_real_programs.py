@@ -56,7 +56,9 @@ def test_one_thread_that_is_always_busy(tmp_path: Path, fake_nvml: FakeNvml) -> 
     working(fake_nvml, **WAITS)
     with served(tmp_path, "spin") as url:
         says = ("(tokenizer tokenizer-0)",)
-        looks: dict[str, Any] = {"samples": 4, "interval": 0.8, "confidence": ("high",)}
+        looks: dict[str, Any] = {
+            "samples": 4, "interval": 0.8, "confidence": ("high",), "unless": cores_taken
+        }  # fmt: skip
         judged(tmp_path, fake_nvml, url, "cpu", saying=says, **looks)
 
 
