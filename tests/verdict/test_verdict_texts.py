@@ -165,7 +165,7 @@ def test_what_changes_a_rules_mind_is_among_its_inputs() -> None:
     """An input that is taken away and makes a rule say otherwise is one that it looks at."""
     pictures_ = [picture_of(name) for name in SITUATIONS]
     for verdict in cards.BUILDERS:
-        pictures_ += [picture_from_observation(case.line) for case in cards.cases(verdict, 5)]
+        pictures_ += [picture_from_observation(case.line) for case in cards.cases(verdict, 2)]
     whole = ("probes", "processes", "own", "trends")
     undeclared = set()
     for picture in pictures_:
