@@ -93,6 +93,8 @@ def test_figures_and_limits_are_whole_at_any_width(width: int) -> None:
     text = whole(explained(scenes.sick_view()), width)
     assert rows(text, r"KV cache +100 % +>= 90 % ")
     assert rows(text, r"waiting +37 +> 0 ")
+    assert rows(text, r" 610 tok/s ")
+    assert not rows(text, r"\d tok…")
     assert not rows(text, r"(>=|<=|<|>) *[0-9.kM]*(s| [%GMi/sB]*)?…")
 
 

@@ -74,7 +74,7 @@ def _answer(answer: RuleAnswer, size: int, *, calm: bool) -> Line:
 
 def _columns(size: int) -> tuple[int, int, int]:
     """Cells of signal, value and limit."""
-    return (24, 14, 14) if size >= 76 else (max(8, size - len(_INDENT) - 23), 9, 11)
+    return (24, 14, 14) if size >= 76 else (max(8, size - len(_INDENT) - 24), 10, 11)
 
 
 def _figures(view: View, explanation: Explanation, evidence: Evidence, state: str, size: int) -> Line:
