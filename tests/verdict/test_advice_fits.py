@@ -287,6 +287,12 @@ def test_the_seats_of_a_rank_are_held_against_what_runs_on_one() -> None:
     assert any("below the 90 that run" in line for line in lines)
 
 
+def test_a_process_that_is_known_to_be_gone_is_not_to_be_ended() -> None:
+    picture = replace(picture_of("engine_down"), gpus=None, gpus_reason="no_driver")
+    assert not any("still alive" in line for line in said("engine_down", picture))
+    assert any("still alive" in line for line in said("engine_down", replace(picture, processes=None)))
+
+
 def test_routing_comes_first_where_nothing_is_thrown_out_and_last_where_it_is() -> None:
     for name, place in (("a cold cache that throws nothing out", 0), ("a cold cache that is too small", 1)):
         lines = CASES[name].judged()["advice"]

@@ -67,7 +67,9 @@ def memory_is_held(s: Signals) -> bool:
 
 def may_be_held(s: Signals) -> bool:
     """No server answers, and nobody knows whether something of it is left."""
-    return s.all_refused and memory_held(s) is None
+    processes = s.picture.processes
+    gone = processes is not None and not processes.http_alive
+    return s.all_refused and memory_held(s) is None and not gone
 
 
 def left_over(s: Signals) -> bool:
