@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.waiting import wait_for
-from tests.verdict_live.live import LIMIT_S, judged, lives, simulated, working
+from tests.verdict_live.live import LIMIT_S, READY_S, judged, lives, simulated, working
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +81,7 @@ def test_draining_of_an_engine_that_says_so(tmp_path: Path, fake_nvml: FakeNvml)
     working(fake_nvml)
     traffic = ("--traffic", "6", "--output-tokens", "2000")
     with simulated(tmp_path, "--dialect", "sglang", *traffic, answer_tokens=2000) as engine:
+        wait_for(lambda: engine.status("/ready") == 200, READY_S, "its warm-up")
         engine.until("sglang:num_running_reqs", 2)
         engine.order("traffic", rate=0)
         engine.order("terminate")
