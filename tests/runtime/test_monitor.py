@@ -26,7 +26,7 @@ from tui.model.readings import (
 from tui.model.settings import Config, DiscoverySettings, EngineTarget
 from tui.model.status import SourceError, SourceState
 from tui.runtime.clock import SystemClock
-from tui.runtime.monitor import GUESSES, Monitor
+from tui.runtime.monitor import AFTER_READING_S, GUESSES, Monitor
 from tui.runtime.sources import Sources
 
 if TYPE_CHECKING:
@@ -345,6 +345,8 @@ async def test_while_nobody_looks_reading_takes_its_time_and_nothing_is_called_o
     assert monitor.snapshot().engines[0].engine.status.state is SourceState.FRESH
     await clock.advance(3.0)
     assert len(engine.reads) == 12
+    age_s = monitor.snapshot().engines[0].engine.status.age_s  # judged right after reading, as before
+    assert age_s is not None and AFTER_READING_S <= age_s < 0.9
     series = monitor.history.get(A, "running")
     assert series is not None and all(value == 1.0 for _, value in series)
     await monitor.stop()

@@ -381,9 +381,9 @@ class Monitor:
     def _hurry(self) -> None:
         """What is overdue by the interval that is in force now is not to wait out the one that was."""
         held: list[Poller[Any] | WatchedEngine | OwnWatch] = [self.gpus, self.host, self.processes, self._own]
+        self._judging.hurry()  # before the others: it waits for what they read from now on
         for one in (*held, *self._engines.values()):
             one.hurry()
-        self._judging.hurry()
 
     async def _judge_for_ever(self) -> None:
         self._judge_now()

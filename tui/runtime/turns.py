@@ -43,12 +43,12 @@ class Turns:
             Whether it came sooner than it would have when the wait began.
         """
         begun, ended = self._due, self._clock.monotonic()
-        expected = math.inf
+        expected: float | None = None
         while True:
             interval = self._interval()
             self._due = begun + interval * max(1, math.ceil((ended - begun) / interval))
             until = max(self._due, ended + rest_s)
-            expected = min(expected, until) if expected < math.inf else until
+            expected = until if expected is None else expected
             if await self._slept(until - self._clock.monotonic()):
                 break
         now = self._clock.monotonic()
