@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import stat
 import threading
 from typing import TYPE_CHECKING
@@ -63,6 +64,10 @@ async def test_what_is_no_log(tmp_path: Path) -> None:
     assert (await refusal(tmp_path / "none")).reason == "404"
     assert (await refusal(tmp_path)).reason == "not_supported"
     assert "regular file" in (await refusal(tmp_path)).detail
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(tmp_path / "socket"))
+    # looked at first: to open it is an error of its own, and of a FIFO or a device an act
+    assert "regular file" in (await refusal(tmp_path / "socket")).detail
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 10)
     assert "\N{REPLACEMENT CHARACTER}" in await FileLog(str(tmp_path / "binary")).tail()
     with pytest.raises(SourceError):

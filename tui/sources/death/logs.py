@@ -171,15 +171,19 @@ class FileLog:
 
 def _tail(path: Path, seen: tuple[int, int, int] | None) -> tuple[tuple[int, int, int], bytes | None]:
     """What tells whether a file has changed, and its end; None where it has not."""
-    # a FIFO without O_NONBLOCK would wait for its writer, a terminal without O_NOCTTY become ours
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    # looked at before it is opened: a FIFO's writer would get its reader, and a watchdog would begin to run
+    named = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        found = os.fstat(handle)
+        found = os.fstat(named)
         if not stat.S_ISREG(found.st_mode):
             raise SourceError("not_supported", f"{clean(str(path), 120)} is no regular file")
         mark = found.st_ino, found.st_size, found.st_mtime_ns
         if mark == seen:
             return mark, None
+        handle = os.open(f"/proc/self/fd/{named}", os.O_RDONLY | os.O_CLOEXEC)  # that file and no other
+    finally:
+        os.close(named)
+    try:
         return mark, os.pread(handle, TAIL_BYTES, max(0, found.st_size - TAIL_BYTES))
     finally:
         os.close(handle)
