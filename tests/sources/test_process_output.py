@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,4 +82,10 @@ def test_only_servers_are_asked(tmp_path: Path, child: Callable[..., int]) -> No
         found = wait_for(
             lambda: next((p for p in source.read().processes if p.pid == pid), None), 10, "the server"
         )
-    assert found.output == str(tmp_path / "log")
+        assert found.output == str(tmp_path / "log")
+        os.kill(pid, signal.SIGKILL)
+        wait_for(
+            lambda: any(p.pid == pid and p.zombie for p in source.read().processes), 10, "its end, unseen"
+        )
+    ended = next(p for p in source.read().processes if p.pid == pid)
+    assert ended.output == str(tmp_path / "log")  # why it ended is told there

@@ -72,6 +72,7 @@ class _Seen:
     published: PublishedPort | None = None
     place: Place | None = None
     placed: bool = False
+    output: str = ""
 
 
 class ProcessSource:
@@ -365,7 +366,10 @@ class ProcessSource:
     def _output(self, pid: int, identity: Identity) -> str:
         if identity.role not in HTTP_ROLES:
             return ""
-        return output_file(self._proc, pid, (1, 2) if identity.engine == "vllm" else (2, 1))
+        seen = self._seen[pid]
+        if not seen.zombie:  # the files of one are closed, and why it ended stands in what was its output
+            seen.output = output_file(self._proc, pid, (1, 2) if identity.engine == "vllm" else (2, 1))
+        return seen.output
 
     def _user(self, pid: int) -> str:
         return ", ".join(sorted(user(uid) for uid in uids(self._proc, pid)))
