@@ -64,7 +64,8 @@ def test_another_users_test_of_the_same_engine(tmp_path: Path, monkeypatch: pyte
     """Users have lock files of their own; the engine is the same."""
     with child() as engine, child() as other, TestLock(plan_of(engine.pid)):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-        with pytest.raises(RefusedError, match="another user tests vllm:8000 on this host now"):
+        told = f"another user tests vllm:8000 on this host now: pid {os.getpid()} holds its lock"
+        with pytest.raises(RefusedError, match=told):
             TestLock(plan_of(engine.pid))
         with pytest.raises(RefusedError, match="another user tests"):
             check_free(plan_of(engine.pid).target)

@@ -15,6 +15,7 @@ from tui.actions.ancestry import stat_of
 from tui.actions.plan import RefusedError
 from tui.config.state import parse_json, state_dir
 from tui.model.text import clean
+from tui.sources.kernel.procfs import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tui.actions.plan import Plan, TestTarget
 
 _MOST_BYTES = 4096
+_MOST_OF_LOCKS = 1 << 18
 
 
 def lock_path() -> Path | None:
@@ -126,10 +128,13 @@ class _EngineLock:
                 self._stat = os.open(f"/proc/{main.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
                 fcntl.flock(self._stat, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            held = "" if self._stat is None else _flocked_by(self._stat)
             self.release()
             if main is not None and error.errno in (errno.ENOENT, errno.ESRCH):
                 raise RefusedError(f"pid {main.pid} of {target.name} has ended") from None
-            raise RefusedError(f"another user tests {target.name} on this host now") from None
+            if error.errno not in (errno.EWOULDBLOCK, errno.EADDRINUSE):
+                raise RefusedError(f"{target.name} cannot be locked: {error.strerror}") from None
+            raise RefusedError(f"another user tests {target.name} on this host now{held}") from None
 
     def release(self) -> None:
         """Let others test it."""
@@ -137,6 +142,20 @@ class _EngineLock:
             self._name.close()
         if self._stat is not None:
             os.close(self._stat)
+
+
+def _flocked_by(file: int) -> str:
+    """Whose lock it is, by /proc/locks: anybody can hold it, and for ever; empty where that does not tell."""
+    at = os.fstat(file)
+    where = f"{os.major(at.st_dev):02x}:{os.minor(at.st_dev):02x}:{at.st_ino}"
+    try:
+        lines = read_file("/proc/locks", _MOST_OF_LOCKS).decode("ascii", "replace").splitlines()
+    except OSError:
+        return ""
+    for words in map(str.split, lines):  # "1: FLOCK ADVISORY WRITE 4711 00:15:3077761 0 EOF"
+        if len(words) > 5 and words[1] == "FLOCK" and words[5] == where and words[4].isdecimal():
+            return f": pid {words[4]} holds its lock"
+    return ""
 
 
 def _open(path: Path) -> int:
