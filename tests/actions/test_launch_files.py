@@ -170,6 +170,25 @@ def test_the_end_of_a_test_is_told_on_a_full_disk(tmp_path: Path) -> None:
     assert (ended.stdout, ended.stderr) == ("done False\n", "")
 
 
+HALF = """
+import resource
+from tui.actions.report import save_elsewhere
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+try:
+    save_elsewhere({"test": "drain", "notes": ["x" * 100]})
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_half_a_report_is_not_left_behind(tmp_path: Path) -> None:
+    environment = {**program_environment(tmp_path), "TMPDIR": str(tmp_path)}
+    command = (sys.executable, "-c", HALF)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (ended.stdout, ended.stderr) == ("File too large\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_exits_as_the_kernel_tells_them() -> None:
     for program, wanted in (("raise SystemExit(3)", Exit(code=3)), ("import os; os.abort()", Exit(signal=6))):
         process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)

@@ -162,10 +162,15 @@ def save_elsewhere(report: dict[str, Any]) -> Path:
     Raises:
         OSError: it cannot be written.
     """
-    handle, path = tempfile.mkstemp(prefix=f"infertop-{report['test']}-", suffix=".json")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=1)
-    return Path(path)
+    handle, name = tempfile.mkstemp(prefix=f"infertop-{report['test']}-", suffix=".json")
+    path = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+    except OSError:
+        path.unlink()  # half a report is none
+        raise
+    return path
 
 
 def reports(url: str | None = None) -> list[dict[str, Any]]:
