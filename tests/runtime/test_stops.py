@@ -168,6 +168,51 @@ async def test_what_would_not_be_seen_is_named(
     assert why in gap
 
 
+@pytest.mark.parametrize(
+    ("then", "server", "who"),
+    [
+        (StopMark(), SERVER, 'log "draining"'),  # tracebacks of what it refuses fill the end that is read
+        (SourceError("404"), SERVER, 'log "draining"'),
+        (StopMark("Shutting down"), SERVER, 'log "Shutting down"'),
+        (StopMark(started=True), SERVER, ""),
+        (StopMark(), replace(SERVER, pid=8), ""),
+        (StopMark(), replace(SERVER, start_ticks=5), ""),
+    ],
+)
+async def test_a_server_that_stops_never_takes_it_back(
+    then: StopMark | Exception, server: EngineProcess, who: str
+) -> None:
+    world = World(log=Source(StopMark("draining")))
+    watch = world.watch()
+    watch.keep({URL: DeathCase(URL, "/log")})
+    await world.clock.advance(0.5)
+    view = EngineView(URL, processes=(SERVER,), served_last=world.clock.monotonic())
+    assert watch.seen(view, "vllm", world.clock.monotonic()).stopping == 'log "draining"'
+    world.log.answer = then
+    await world.clock.advance(1.0)
+    now = world.clock.monotonic()
+    assert watch.seen(replace(view, processes=(server,)), "vllm", now).stopping == who
+    world.end()
+    await watch.close()
+
+
+async def test_the_last_word_of_the_server_before_is_not_kept_for_one_that_starts() -> None:
+    world = World(log=Source(StopMark("Shutting down")))
+    watch = world.watch()
+    watch.keep({URL: DeathCase(URL, "/log")})
+    await world.clock.advance(0.5)
+    young = replace(SERVER, pid=9, started_at=world.clock.wall() - 0.1)
+    for served in (None, world.clock.monotonic() - 30.0):
+        view = EngineView(URL, processes=(young,), served_last=served)
+        watch.seen(view, "vllm", world.clock.monotonic())
+    world.log.answer = StopMark()
+    await world.clock.advance(1.0)
+    now = world.clock.monotonic()
+    assert watch.seen(EngineView(URL, processes=(young,), served_last=now), "vllm", now).stopping == ""
+    world.end()
+    await watch.close()
+
+
 async def test_with_a_source_nothing_is_missing() -> None:
     assert (await said(EngineView(URL), StopMark()))[1] == []
     assert (await said(EngineView(URL, unit=Observed(UnitReading("u", active="active"), FRESH))))[1] == []

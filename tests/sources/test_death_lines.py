@@ -97,6 +97,19 @@ def test_a_stop_counts_until_the_next_start(text: str, said: str) -> None:
     assert stop_mark(text).line == said
 
 
+@pytest.mark.parametrize(
+    ("text", "started"),
+    [
+        (DRAIN + "INFO:     Started server process [9]\n", True),
+        ("INFO:     Started server process [9]\n" + DRAIN, False),
+        ("RuntimeError: cannot schedule new futures after shutdown\n", False),  # tells of neither
+        (CRASH, False),
+    ],
+)
+def test_a_start_is_told_apart_from_no_word_of_either(text: str, started: bool) -> None:
+    assert stop_mark(text).started is started
+
+
 def test_only_the_newest_server_is_looked_at() -> None:
     assert error_lines(last_run(CRASH + "INFO:     Started server process [9]\nERROR x\n")) == ("x",)
 

@@ -99,3 +99,5 @@ class StopMark:
 
     line: str = ""
     """The line that tells of the stop; empty: it was not asked to, as far as the log goes."""
+    started: bool = False
+    """It is that it starts; neither where no such word stands in what was read."""

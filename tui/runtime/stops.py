@@ -78,6 +78,8 @@ class StopWatch:
     ) -> None:
         self._mark, self._clock, self._spawn = mark, clock, spawn
         self._logs: dict[str, _Followed] = {}
+        self._told: dict[str, tuple[tuple[int, int | None], str]] = {}
+        """By URL, the server whose log told of a stop, and the line."""
         self._tests = None
         if tests is not None:
             self._tests = Poller(
@@ -93,6 +95,7 @@ class StopWatch:
         """Read the logs of these engines, by URL, and no others any more."""
         for url in [url for url, followed in self._logs.items() if cases.get(url) != followed.case]:
             followed = self._logs.pop(url)
+            self._told.pop(url, None)
             if followed.poller is not None and followed.task is not None:
                 followed.task.cancel()
                 self._spawn(followed.poller.close())
@@ -139,19 +142,41 @@ class StopWatch:
             return f"our {test.test} test: {test.state}"
         if view.processes is not None and not view.processes:
             return ""  # the log's last word stands long after its engine has gone
-        mark = self._observed(view.url, now)
-        if mark is not None and mark.line:
-            return f'log "{mark.line}"'
-        return self._unready(view, now)
+        line = self._logged(view, now)
+        return f'log "{line}"' if line else self._unready(view, now)
+
+    def _logged(self, view: EngineView, now: float) -> str:
+        """What the log says of a stop, or has said of this server's.
+
+        The end of the log that is read may no longer hold it: vLLM writes a traceback of 7 KiB for each
+        request that it refuses in a drain, and no server takes back that it stops.
+        """
+        mark, server = self._observed(view.url, now), view.processes[0] if view.processes else None
+        if server is None:
+            return mark.line if mark is not None else ""
+        run = server.pid, server.start_ticks
+        if mark is not None and mark.started:
+            self._told.pop(view.url, None)
+        elif mark is not None and mark.line:
+            # one that has not served yet starts, and the log's last word is of the one before
+            if view.served_last is not None and self._served(view, now):
+                self._told[view.url] = run, mark.line
+            return mark.line
+        told = self._told.get(view.url)
+        return told[1] if told is not None and told[0] == run else ""
 
     def _unready(self, view: EngineView, now: float) -> str:
         """By its own readiness, in the last reading of the process that runs now, not of the one before."""
-        reading, server = view.engine.reading, view.processes[0] if view.processes else None
+        reading = view.engine.reading
         if reading is None or not reading.draining:
             return ""
+        return UNREADY if self._served(view, now) else ""
+
+    def _served(self, view: EngineView, now: float) -> bool:
+        """The last reading is of the process that runs now, not of the one before."""
+        server = view.processes[0] if view.processes else None
         read_at = self._clock.wall() - (now - (view.served_last or now))
-        newer = server is not None and (server.started_at or 0.0) > read_at
-        return "" if newer else UNREADY
+        return server is None or (server.started_at or 0.0) <= read_at
 
     def _untold(self, view: EngineView, kind: EngineKind | None, now: float) -> tuple[Missing, ...]:
         told = view.unit.status.ok or self._observed(view.url, now) is not None

@@ -127,7 +127,9 @@ def stop_mark(text: str) -> StopMark:
             begun, first, last = found.end(), None, None
         else:
             first, last = first or found, found
-    if first is None or last is None or core_crashed(text[begun : first.start()]):
+    if first is None or last is None:
+        return StopMark(started=begun > 0)
+    if core_crashed(text[begun : first.start()]):
         return StopMark()
     line = last[0]
     prefix = _PREFIX.match(line)
