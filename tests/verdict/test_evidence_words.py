@@ -56,6 +56,23 @@ def test_requests_that_are_turned_away_are_shown_as_such() -> None:
     assert "503 for 20 %" in texts(seen("gpu_memory", gpu={**WAITS, "mem_used_mib": 81000}, engine=short))
 
 
+def test_a_long_prefill_and_embeddings_show_what_moves() -> None:
+    prefill = {**SILENT, "running": 1, "gen_tok_s": 0, "prompt_tok_s": 14000}
+    assert {"0 tok/s generated", "14.0k tok/s prompt"} <= set(texts(seen("healthy", engine=prefill)))
+    decode = {"gen_tok_s": 900, "prompt_tok_s": 3000}
+    assert "3.0k tok/s prompt" not in texts(seen("healthy", engine=decode))
+
+
+def test_tokens_that_the_advice_calls_late_are_shown_as_late() -> None:
+    both = {"waiting": 45, "itl_p95_s": 0.16, **LATE}
+    found = seen("compute", engine=both).judged()
+    shown = [evidence["text"] for evidence in found["evidence"]]
+    assert any("tokens come too slowly" in line for line in found["advice"])
+    assert {"queue 7.0s (target 1.0s)", "itl 0.16s (target 0.10s)"} <= set(shown)
+    alone = texts(seen("compute", engine={"waiting": 4, "itl_p95_s": 0.9}))
+    assert alone.count("itl 0.90s (target 0.10s)") == 1
+
+
 def test_a_braked_card_is_shown_with_its_own_figures_and_its_siblings_clock() -> None:
     siblings = ({"clock_sm_mhz": 1900, "power_w": 600, "sm_pct": 96, "throttle": []},) * 3
     braked = {"clock_sm_mhz": 900, "power_w": 150, "throttle": ["hw_slowdown", "hw_power_brake"]}

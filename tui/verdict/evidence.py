@@ -181,6 +181,14 @@ def worst_latency(s: Signals) -> Evidence | None:
     return latency(s, max(s.latency, key=lambda name: s.latency[name][0] / s.latency[name][1]))
 
 
+def late_tokens(s: Signals) -> Evidence | None:
+    """Inter-token latency beyond its target beside a first token or a queue that is worse."""
+    known, worst = s.latency.get("itl"), max((v / target for v, target in s.latency.values()), default=0.0)
+    if known is None or not 1.0 < known[0] / known[1] < worst:
+        return None
+    return latency(s, "itl")
+
+
 @line
 def tokens(s: Signals) -> Evidence | None:
     """Generated tokens a second."""
@@ -197,6 +205,12 @@ def prompt_tokens(s: Signals) -> Evidence | None:
     if rate is None:
         return None
     return Evidence("prompt_tok_s", rate, "tok/s", text=f"{count(rate)} tok/s prompt")
+
+
+def prompts_alone(s: Signals) -> Evidence | None:
+    """Prompt tokens a second where none are generated: a long prefill, or embeddings."""
+    engine = s.engine
+    return prompt_tokens(s) if engine is not None and engine.prompt_tok_s and not engine.gen_tok_s else None
 
 
 @line

@@ -33,7 +33,7 @@ def _disturbed(s: Signals) -> bool:
 
 def _work(s: Signals) -> tuple[Evidence | None, ...]:
     latencies = [ev.latency(s, name) for name in s.latency]
-    figures = (ev.tokens(s), ev.requests(s), ev.errors(s), ev.paused(s))
+    figures = (ev.tokens(s), ev.prompts_alone(s), ev.requests(s), ev.errors(s), ev.paused(s))
     return (ev.running(s), ev.waiting(s), *latencies, *figures)
 
 

@@ -43,6 +43,7 @@ def compute(s: Signals) -> Outcome:
         own.profile(s),
         ev.waiting(s),
         ev.worst_latency(s),
+        ev.late_tokens(s),
         ev.prompt_tokens(s) if _prefills(s) else ev.tokens(s),
     )
     full = bool(s.seats_full) and (s.waiting or 0.0) > 0
