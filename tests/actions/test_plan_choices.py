@@ -13,6 +13,7 @@ import pytest
 from tests.actions.plans import PLAN
 from tui.actions import stops
 from tui.actions.plan import HeldProcess, RefusedError, Requester, from_document
+from tui.actions.plan_text import rows
 from tui.actions.stops import Wish
 from tui.actions.units import OwnUnit
 from tui.model.places import UnitReading
@@ -144,6 +145,13 @@ def test_the_grace_period_and_where_it_is_from(
     unit = NO_UNIT if unit_s is None else OwnUnit(UnitReading("vllm.service", stop_timeout_s=unit_s))
     words = ("vllm", "serve", "m", *cmdline) if engine != "triton" else ("tritonserver", *cmdline)
     assert stops.grace(Wish("drain", grace_s=grace_s), SETTINGS, unit, engine, words) == expected
+
+
+def test_only_a_drain_test_promises_requests_in_flight() -> None:
+    own = dict(rows(PLAN))["own requests"]
+    assert own == f"{PLAN.traffic.requests} streams to /v1/completions in flight at the stop"
+    own = dict(rows(dataclasses.replace(PLAN, test="restart")))["own requests"]
+    assert own == "a short one to /v1/completions each second, from before the stop until it serves again"
 
 
 def test_a_plan_survives_json() -> None:

@@ -42,13 +42,16 @@ def rows(plan: Plan) -> list[tuple[str, str]]:
         shown.append(("unit", f"{target.unit}{' of the user manager' if target.user_unit else ''}"))
     others = f"{_count(plan.others_running)} running, {_count(plan.others_waiting)} waiting"
     kind = "streams" if traffic.streaming else "requests"
+    own = f"{traffic.requests} {kind} to {traffic.path} in flight at the stop"
+    if plan.test == "restart":  # in flight there is nothing of ours: it may end at once
+        own = f"a short one to {traffic.path} each second, from before the stop until it serves again"
     return [
         *shown,
         ("stopped by", plan.stop.text),
         ("started again by", plan.start.text),
         ("grace", _grace(plan)),
         ("others' requests", others),
-        ("own requests", f"{traffic.requests} {kind} to {traffic.path} in flight at the stop"),
+        ("own requests", own),
         *(("warning", warning) for warning in plan.warnings),
         ("to confirm", f"type {target.name}"),
     ]
