@@ -205,6 +205,17 @@ def test_refused_by_the_process_that_served_is_down_and_by_a_new_one_is_loading(
     assert verdict_of(refused(ever_served=True, served_last=served, processes=new)).verdict == "loading"
 
 
+def test_an_engine_that_our_restart_test_has_ended_is_no_start_that_takes_its_age() -> None:
+    """For 2 s its process is still in the table, with hours of age, and its cards have their last load."""
+    spins = made.gpu_of(0, 102, sm_pct=100.0, mem_ctrl_pct=0.0, power_w=120.0)
+    old = made.tree(started_at=made.WALL - 10_000.0)
+    said = "our restart test: down for 1.0s as planned"
+    view = refused(ever_served=True, served_last=made.NOW - 1.5, processes=old, our_test=said, as_planned=True)
+    verdict = verdict_of(view, gpus=Observed(GpuSet((spins,)), made.FRESH))
+    assert (verdict.verdict, verdict.secondary) == ("loading", ())
+    assert not any(evidence.signal == "held_s" for evidence in verdict.evidence)
+
+
 def test_refused_elsewhere_is_down_although_nothing_else_is_known() -> None:
     verdict = verdict_of(refused(local=False, processes=None, probes=()))
     assert verdict.verdict == "engine_down"

@@ -94,7 +94,8 @@ def _picture(
     silent = snapshot.taken_at - status.since if failed and status.since is not None else status.age_s
     trends = _trends(view, history, snapshot.taken_at, fresh, hung_at)
     phase = _phase(view, snapshot, processes, fresh)
-    if phase == "down" and view.as_planned:
+    awaited = phase == "down" and view.as_planned
+    if awaited:
         phase = "loading"  # whoever starts it again has only to do so
     gpus = _gpus(view, snapshot, fresh, phase) if view.local else None
     reason = status.reason if not status.ok else reading.reason if reading is not None else None
@@ -110,7 +111,8 @@ def _picture(
         host=host if view.local else None,
         probes={probe.kind: probe for probe in view.probes if _counts(probe, fresh)},
         phase=phase,
-        held_s=_age(view, snapshot) if phase == "loading" else None,
+        # the process that is still in the table is the one that ended: its hours are no start that stands still
+        held_s=_age(view, snapshot) if phase == "loading" and not awaited else None,
         trends=trends,
         processes=processes,
         others_pids=everyone if processes is None else everyone - processes.pids,
