@@ -210,7 +210,9 @@ def test_an_engine_that_our_restart_test_has_ended_is_no_start_that_takes_its_ag
     spins = made.gpu_of(0, 102, sm_pct=100.0, mem_ctrl_pct=0.0, power_w=120.0)
     old = made.tree(started_at=made.WALL - 10_000.0)
     said = "our restart test: down for 1.0s as planned"
-    view = refused(ever_served=True, served_last=made.NOW - 1.5, processes=old, our_test=said, as_planned=True)
+    view = refused(
+        ever_served=True, served_last=made.NOW - 1.5, processes=old, our_test=said, as_planned=True
+    )
     verdict = verdict_of(view, gpus=Observed(GpuSet((spins,)), made.FRESH))
     assert (verdict.verdict, verdict.secondary) == ("loading", ())
     assert not any(evidence.signal == "held_s" for evidence in verdict.evidence)

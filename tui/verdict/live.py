@@ -111,7 +111,7 @@ def _picture(
         host=host if view.local else None,
         probes={probe.kind: probe for probe in view.probes if _counts(probe, fresh)},
         phase=phase,
-        # the process that is still in the table is the one that ended: its hours are no start that stands still
+        # what is still in the table is the process that ended: its hours are no start that stands still
         held_s=_age(view, snapshot) if phase == "loading" and not awaited else None,
         trends=trends,
         processes=processes,
