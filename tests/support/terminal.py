@@ -13,6 +13,7 @@ import subprocess
 import termios
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyte
@@ -108,8 +109,8 @@ class Terminal:
         except AssertionError as error:
             raise AssertionError(f"{error}; the screen was:\n{self.text()}") from None
 
-    def send(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
+    def send(self, keys: str | bytes) -> None:
+        os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
 
     def resize(self, columns: int, rows: int) -> None:
         with self._lock:
@@ -120,6 +121,11 @@ class Terminal:
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+
+    def wait_for_stop(self) -> None:
+        """Until the process is stopped; a SIGCONT that came before that would be lost."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        wait_for(lambda: stat.read_text().rpartition(") ")[2][0] == "T", 10, "the stop")
 
     def wait(self, within_s: float = 10.0) -> int:
         """The exit status, once everything that was written has been read."""

@@ -384,3 +384,14 @@ async def test_a_click_on_an_entry_that_has_just_gone_ends_nothing() -> None:
         entries.post_message(click)
         await pilot.pause()
         assert isinstance(app.screen, CommandPalette)
+
+
+async def test_no_screen_is_too_small_for_the_palette() -> None:
+    app = made()
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.press("ctrl+p")
+        await until(lambda: app.screen.query_one(CommandList).option_count > 9, 5)
+        for size in (*((width, 45) for width in range(1, 9)), (160, 1), (1, 1), (160, 45)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        assert isinstance(app.screen, CommandPalette)

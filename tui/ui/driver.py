@@ -249,7 +249,8 @@ class CellDriver(LinuxDriver):
                 os.kill(os.getpid(), signal.SIGHUP)
 
     def _read_keys(self, parser: XTermParser) -> None:
-        decode = codecs.getincrementaldecoder("utf-8")().decode
+        # a paste may hold any bytes, and a terminal may speak another charset
+        decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         poll = select.poll()
         poll.register(self.fileno, select.POLLIN)
         poll.register(self._wake, select.POLLIN)

@@ -28,6 +28,9 @@ class _Entries(CommandList):
 class Palette(CommandPalette):
     """Takes one entry, once: Textual's closes again for a second click or Enter, which ends the program."""
 
+    # entries of no width at all, as on a screen of 3 columns, end the program in Textual's wrapping
+    CSS = "Palette CommandList { min-width: 8; }"
+
     def __init__(self) -> None:
         super().__init__()
         self._choice: Message | None = None
