@@ -104,6 +104,15 @@ def test_line_that_is_no_observation_is_refused(text: str) -> None:
         classify_line(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [('{"id":"a"\n', "column 11"), ('{"id" "a"}\n', "column 7"), ("\n", "column 2")]
+)
+def test_a_line_that_is_no_json_names_its_column_and_no_other_line(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as failed:
+        classify_line(text)
+    assert "line" not in str(failed.value)
+
+
 def test_text_from_outside_is_made_safe() -> None:
     text = json.dumps(
         {"id": "a\x1b[31mb\n", "observations": {"gpus": [{"sm_pct": 100, "throttle": ["x\x1b]0;y\x07"]}]}}

@@ -112,6 +112,9 @@ def classify_line(
     """
     try:
         obj = json.loads(line)
+    except json.JSONDecodeError as error:
+        # its own words number lines of their own, beside the file's
+        raise ValueError(f"{error.msg}: column {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return classify(obj, thresholds, slo)
