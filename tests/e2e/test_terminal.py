@@ -105,7 +105,8 @@ def test_keys(tmp_path: Path) -> None:
         terminal.send("?")
         terminal.wait_for("HELP")
         terminal.send("\x1b")
-        terminal.wait_for("PROBES")  # else the next key and this escape would be one key
+        # else the next key and this escape would be one key; the help may have been half drawn
+        wait_for(lambda: "HELP" not in terminal.text(), 10, "all panes")
         terminal.send("p")
         terminal.wait_for("PAUSED")
         terminal.send("p")
@@ -118,6 +119,7 @@ def test_keys(tmp_path: Path) -> None:
         terminal.wait_for("HOST")
         terminal.send("v")
         wait_for(lambda: "PROBES" not in terminal.text(), 10, "the reasons")
+        terminal.settle()
         terminal.send("\x1b")
         terminal.wait_for("PROBES")
         terminal.send("\x10")  # ctrl+p

@@ -42,10 +42,6 @@ def whole(terminal: Terminal) -> None:
     assert not terminal.tty_changed()
 
 
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
-
-
 @pytest.mark.parametrize("way", ["SIGTSTP", "^Z"])
 def test_a_stopped_program_has_given_the_terminal_back(way: str, tmp_path: Path) -> None:
     with start(tmp_path, NOBODY) as terminal:
@@ -55,7 +51,7 @@ def test_a_stopped_program_has_given_the_terminal_back(way: str, tmp_path: Path)
             terminal.send("\x1a")
         else:
             terminal.signal(signal.SIGTSTP)
-        wait_for(lambda: state_of(terminal.process.pid) == "T", 10, "the stop")
+        terminal.wait_for_stop()
         terminal.settle()
         whole(terminal)
         drawn = len(terminal.raw)
@@ -72,7 +68,7 @@ def test_a_program_that_is_ended_while_it_is_stopped(tmp_path: Path) -> None:
     with start(tmp_path, NOBODY) as terminal:
         terminal.wait_for("VERDICT")
         terminal.signal(signal.SIGTSTP)
-        wait_for(lambda: state_of(terminal.process.pid) == "T", 10, "the stop")
+        terminal.wait_for_stop()
         terminal.signal(signal.SIGTERM)
         terminal.signal(signal.SIGCONT)
         assert terminal.wait(10) == 0

@@ -51,7 +51,9 @@ def test_this_machine_is_read_sensibly() -> None:
     assert first.cpu_pct_total is None
     assert first.ctx_switches_s is None
     second = wait_for(
-        lambda: r if (r := source.read()).cpu_pct_per_core else None, 5.0, "a second of CPU time"
+        lambda: r if (r := source.read()).cpu_pct_per_core and r.cpu_pct_total is not None else None,
+        5.0,
+        "a second of CPU time",
     )
     assert second.cpu_cores == os.cpu_count() == len(second.cpu_pct_per_core or ())
     assert all(0 <= core <= 100 for core in second.cpu_pct_per_core or ())
