@@ -114,9 +114,21 @@ def test_only_the_newest_server_is_looked_at() -> None:
     assert error_lines(last_run(CRASH + "INFO:     Started server process [9]\nERROR x\n")) == ("x",)
 
 
-def test_a_hostile_log_takes_no_time() -> None:
-    hostile = ("[2026-11-30 " + "(" * 500 + " pid=" * 40 + "A" * 300 + "\n") * 60
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        ("[2026-11-30 " + "(" * 500 + " pid=" * 40 + "A" * 300 + "\n") * 60,
+        "\x1b[0;1m" * 60_000,  # a bar that is drawn in one line for ever
+        "\x1b[0;1m" * 8 + "x" * 400_000,
+    ],
+    ids=["brackets", "escapes", "one-word"],
+)
+def test_a_hostile_log_takes_no_time(hostile: str) -> None:
     begun = time.process_time()
-    error_lines(hostile[:65536])
-    stop_mark(hostile[:65536])
+    error_lines(hostile)
+    stop_mark(hostile)
     assert time.process_time() - begun < 0.5
+
+
+def test_a_mark_behind_colours() -> None:
+    assert stop_mark("\x1b[1;36m\x1b[0mINFO:     Shutting down\n").line == "INFO: Shutting down"

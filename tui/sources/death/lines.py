@@ -41,7 +41,7 @@ _ASIDE = re.compile(r"^INFO: +\S+ - \"|^The above exception|^During handling of"
 # Anchored to the start of a line and to the engines' own prefixes: a prompt that is logged must not stop it.
 # One pattern, so that the last match in the text decides.
 _MARK = re.compile(
-    r"^(?:\x1b\[[0-9;]*m)*(?:"
+    r"^(?:\x1b\[[0-9;]{0,20}m){0,8}(?:"  # bounded, as all that repeats: a line of 64 KiB took a second
     r"(?P<stop>"
     r"(?:\(\w+ pid=\d+\) )?(?:INFO|WARNING) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[\w.]+:\d+\] "
     r"(?:\[shutdown\] API server: (?:shutdown triggered|stopping engine client)"
@@ -51,14 +51,14 @@ _MARK = re.compile(
     r"|Gracefully exiting\.\.\. Remaining number of requests)"
     r"|(?:[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] \"?)?"
     r"(?:Timeout \d+: Found \d+ |Waiting for in-flight requests)"
-    r"|\S+\.service: (?:Stopping|State 'stop-)|Stopping \S+\.service"
+    r"|\S{1,255}\.service: (?:Stopping|State 'stop-)|Stopping \S{1,255}\.service"
     r").*"
     r"|(?P<start>"
     r"(?:\(\w+ pid=\d+\) )?INFO:? .{0,60}(?:vLLM (?:API server )?version|Started server process"
     r"|Waiting for application startup|Application startup complete|Starting vLLM API server)"
     r"|\[\d{4}-\d\d-\d\d [^\]]{0,60}\] (?:server_args=|The server is fired up)"
     r"|(?:[I]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] \"?)Started (?:HTTPService|GRPCInferenceService)"
-    r"|Started \S+\.service"
+    r"|Started \S{1,255}\.service"
     r").*"
     r")",
     re.MULTILINE,
