@@ -53,6 +53,13 @@ def test_good_engine_is_healthy_with_high_confidence() -> None:
     assert verdict.title == "HEALTHY"
 
 
+@pytest.mark.parametrize(("now", "said"), [(0.24, "kv max 0.40"), (0.39, "kv 0.40")])
+def test_a_maximum_of_the_cache_is_called_one_beside_a_lower_figure_of_now(now: float, said: str) -> None:
+    verdict = verdict_of(made.view(made.reading(kv_usage=now, kv_usage_max=0.4)))
+    (room,) = (e.text for e in verdict.evidence if e.text.startswith("room:"))
+    assert room.endswith(said)
+
+
 def test_idle_names_the_request_that_would_prove_it() -> None:
     verdict = verdict_of(made.view(made.nothing_to_do()))
     assert (verdict.verdict, verdict.confidence) == ("idle", "medium")

@@ -43,7 +43,7 @@ def _room(s: Signals) -> Evidence | None:
     seats = None if s.seats is None or s.running is None or s.seats_full else s.seats - s.running
     kv = s.kv if s.kv is not None and s.kv < s.thresholds.kv_usage_warn else None
     parts = [f"{count(seats)} seats free"] if seats is not None else []
-    parts += [f"kv {kv:.2f}"] if kv is not None else []
+    parts += [f"kv {s.kv_most}{kv:.2f}"] if kv is not None else []
     if not parts:
         return None
     signal, value = ("kv_usage", kv) if kv is not None else ("running", s.running)
@@ -55,7 +55,7 @@ def _full_cache(s: Signals) -> Evidence | None:
     if s.kv is None or s.kv < limit or s.preempts:
         return None
     why = "nobody waits" if s.waiting == 0 else "nobody is preempted" if s.preempts is False else "no queue"
-    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv:.2f}: full use, {why}")
+    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv_most}{s.kv:.2f}: full use, {why}")
 
 
 def _full_seats(s: Signals) -> Evidence | None:
@@ -138,7 +138,9 @@ def _stale(s: Signals) -> Evidence | None:
 def _unused_cache(s: Signals) -> Evidence | None:
     if s.work is not False or s.kv is None or s.kv < HALF_KV:
         return None
-    return Evidence("kv_usage", s.kv, text=f"kv {s.kv:.2f} with nothing running: a stale gauge or a leak")
+    return Evidence(
+        "kv_usage", s.kv, text=f"kv {s.kv_most}{s.kv:.2f} with nothing running: a stale gauge or a leak"
+    )
 
 
 def _spin(s: Signals) -> Evidence | None:

@@ -91,7 +91,7 @@ def kv(s: Signals, limit: float, comparison: str = ">=") -> Evidence | None:
     """KV cache usage of the worst rank against a limit."""
     if s.kv is None:
         return None
-    return Evidence("kv_usage", s.kv, "", comparison, limit, f"kv {s.kv:.2f} (limit {limit:.2f})")
+    return Evidence("kv_usage", s.kv, "", comparison, limit, f"kv {s.kv_most}{s.kv:.2f} (limit {limit:.2f})")
 
 
 @line
@@ -110,7 +110,7 @@ def kv_short(s: Signals) -> Evidence | None:
         why = "fewer run, more wait"
     else:
         why = "too little for the next"
-    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv:.2f}: {why}")
+    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv_most}{s.kv:.2f}: {why}")
 
 
 @line
@@ -120,7 +120,7 @@ def kv_room(s: Signals) -> Evidence | None:
     if s.kv is None or s.kv < limit:
         return kv(s, limit, "<")
     beside = "" if s.preempts is None else ", nobody is preempted"
-    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv:.2f}: nearly full too{beside}")
+    return Evidence("kv_usage", s.kv, "", ">=", limit, f"kv {s.kv_most}{s.kv:.2f}: nearly full too{beside}")
 
 
 @line

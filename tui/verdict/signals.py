@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Answer = Literal["ok", "5xx", "auth", "4xx", "refused", "reset", "timeout", "unreachable"]
 LatencyName = Literal["ttft", "itl", "queue"]
+KV_APART = 0.05
+"""KV usage that was this much higher within 30 s, or is on another rank, is more than a step of the gauge."""
 SEATS_FULL_RATIO = 0.97
 """Gauges are sampled between steps: a full batch is often one or two short of its limit."""
 FEW_SEATS = 8.0
@@ -333,6 +335,13 @@ class Signals:
     def stalled_for(self) -> float:
         """Seconds for which the picture has stood still, as far as anybody measured."""
         return max(self.stalled_s or 0.0, self.picture.held_s or 0.0)
+
+    @property
+    def kv_most(self) -> str:
+        """What to call ``kv`` where the engine's row shows a lower figure beside it."""
+        now = self.engine.kv_usage if self.engine else None
+        apart = self.kv is not None and now is not None and self.kv - now >= KV_APART
+        return "max " if apart else ""
 
     @property
     def held_ratio(self) -> float | None:
