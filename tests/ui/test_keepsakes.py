@@ -15,7 +15,7 @@ from tests.support.waiting import until
 from tests.ui import scenes
 from tests.ui.test_keys import made, press, screen_text
 from tui.model.settings import Config, ScreenSettings
-from tui.ui import words
+from tui.ui import main_screen, words
 from tui.ui.draw import as_text
 from tui.ui.keepsakes import chosen_theme, for_clipboard, stamped, verdict_text
 
@@ -46,6 +46,26 @@ async def test_y_copies_what_is_shown_and_says_where(home: Path) -> None:
     assert "because  kv 0.99 (limit 0.90)" in text
     assert "do       lower --max-num-seqs" in text
     assert "\x1b" not in text
+
+
+async def test_where_it_was_written_does_not_stay_and_ends_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main_screen, "SAID_S", 0.1)
+    app = made(scenes.sick_view(), state=home)
+    said: list[str] = []
+    async with app.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        hush = app.main.hush
+
+        def hushed(word: str = "") -> None:
+            said.append(word)
+            hush(word)
+
+        monkeypatch.setattr(app.main, "hush", hushed)
+        await press(pilot, "y")
+        await until(lambda: any("copied, and in" in word for word in said), 10)
+        assert "copied" not in screen_text(app)
 
 
 def test_a_clipboard_gets_whole_lines_and_no_more_than_terminals_take() -> None:

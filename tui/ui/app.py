@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import dataclasses
 import os
 import signal
@@ -259,13 +260,15 @@ class MonitorApp(App[str]):
     def _teller(self, done: str) -> Callable[[str], None]:
         """Says in the header, from any thread, where something was written or why not."""
         loop, home = asyncio.get_running_loop(), os.environ.get("HOME", "")
+        # the thread's own knows no app: a timer begun in it fails when it is over, and the exit with it
+        ours = contextvars.copy_context()
 
         def tell(text: str) -> None:
             said = f"{done} {text}" if text.startswith("/") else text
             if home:
                 said = said.replace(f" {home}/", " ~/")
             with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
-                loop.call_soon_threadsafe(self.main.answer, clean(said))
+                loop.call_soon_threadsafe(self.main.answer, clean(said), context=ours)
 
         return tell
 
