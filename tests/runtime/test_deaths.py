@@ -107,6 +107,13 @@ async def test_a_supervisor_that_has_not_noticed_is_asked_again_soon() -> None:
     assert watched.watch.observed(A, watched.clock.monotonic()).reading == KILLED
 
 
+async def test_a_log_may_tell_of_a_stop_only_after_the_port_has_closed() -> None:
+    watched = Watched(Looks(DeathReading()))
+    await watched.tick(processes=(process(7),))
+    counts = [await watched.tick(down=True, processes=()) for _ in range(44)]
+    assert [counts.index(n) for n in (1, 2, 3, 4)] == [0, 4, 12, 42]
+
+
 async def test_the_next_end_is_another_one() -> None:
     watched = Watched(Looks())
     await watched.tick(processes=(process(7),))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 AGAIN_S: Final = 30.0
 SOON_S: Final = 2.0
 """The port closes before the process ends, and its supervisor notices later still."""
+LOG_LOOKS: Final = 2
+"""Early ones where nobody supervises: the lines on a stop that was asked for come before the process ends."""
 DEADLINE_S: Final = 10.0
 """The kernel's log may be asked for twice, and each of both has 3 s."""
 
@@ -63,9 +65,11 @@ class _Engine:
 
     @property
     def again_s(self) -> float:
-        """Seconds from a look to the next: soon where a supervisor is there and has not noticed yet."""
+        """Seconds from a look to the next: soon where a supervisor, or a log, may not tell of the end yet."""
         reading = self.found.reading if self.found is not None else None
-        early = reading is not None and reading.exit is not None and reading.exit.code is None
+        supervised = reading is not None and reading.exit is not None
+        told = reading is not None and reading.exit is not None and reading.exit.code is not None
+        early = not told and (supervised or self.looks <= LOG_LOOKS)
         return min(AGAIN_S, SOON_S * 2.0 ** min(self.looks, 5)) if early else AGAIN_S
 
 

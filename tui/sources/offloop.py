@@ -31,8 +31,8 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         while self._did_one():
-            self.name = "off the loop, at rest"
             _at_rest.append(self)
+            self.name = "off the loop, at rest"
 
     def _did_one(self) -> bool:
         given = self._next()
