@@ -92,3 +92,9 @@ def test_arguments_out_of_range(words: tuple[str, ...], why: str, capsys: pytest
     with pytest.raises(SystemExit) as error:
         main(["drain-test", "http://127.0.0.1:1", *words])
     assert error.value.code == 2 and why in capsys.readouterr().err
+
+
+def test_a_restart_test_has_no_requests_in_flight_to_choose(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["restart-test", "http://127.0.0.1:1", "--requests", "4"])
+    assert "unrecognized arguments: --requests" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from tui.model.text import clean
 _STATES = {
     "preparing": "looking at the engine",
     "filling": "filling it with requests of our own",
+    "asking": "asking it once a second",
     "confirming": "looking whether others use it",
     "stopping": "stopping it",
     "draining": "watching it end",

@@ -52,7 +52,7 @@ class RestartTest:
             CancelledError: the user wants no more.
         """
         session = self._session
-        session.state("filling")
+        session.state("asking")
         self._ticker = asyncio.get_running_loop().create_task(self._ask_each_second())
         try:
             await self._first_answer()

@@ -32,8 +32,8 @@ EventKind = Literal["process", "state", "event", "request", "gauge", "note", "do
 """The ``kind`` of a line of the event file:
 
 - ``process``, the first line: ``pid`` and ``start_ticks`` of the test process.
-- ``state``: ``name`` is preparing, filling, confirming, stopping, draining, closing, starting, warming or
-  reporting; ``text``, where it is there, what has gone wrong in it.
+- ``state``: ``name`` is preparing, filling or asking, confirming, stopping, draining, closing, starting,
+  warming or reporting; ``text``, where it is there, what has gone wrong in it.
 - ``event``: ``t_s``, ``event``, ``detail``, as in the report.
 - ``request``: the fields of the report's ``requests``, whenever one of ours begins or ends; their ``kind``
   (in_flight or new) is under ``request``.

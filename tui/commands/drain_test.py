@@ -19,6 +19,7 @@ EXAMPLE = "infertop drain-test http://127.0.0.1:8000 --dry-run"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of this command."""
     testing.add_arguments(parser)
+    testing.add_requests(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -38,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--allow-actions", action="store_true", help="allow it, as enabled = true in [actions] does")
     add("--confirm", metavar="STRING", help="the target's name, as --dry-run shows it")
     add("--grace", metavar="S", type=_seconds, help="seconds that it may take to end")
-    add("--requests", metavar="N", type=_requests, default=8, help="own requests in flight at the stop (8)")
     add("--with-traffic", action="store_true", help="although requests of others are in flight")
     add(
         "--kill-after-grace", action="store_true", help="SIGKILL to what has not ended after the grace period"
@@ -46,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stop-command", metavar="COMMAND", type=_command, default=(), help="stops it, in place of SIGTERM")
     add("--start-command", metavar="COMMAND", type=_command, default=(), help="starts it again afterwards")
     add("--metrics-url", metavar="URL", help="metrics on another port")
+
+
+def add_requests(parser: argparse.ArgumentParser) -> None:
+    """The argument of a test that has streams in flight when it stops the engine."""
+    parser.add_argument(
+        "--requests", metavar="N", type=_requests, default=8, help="own requests in flight at the stop (8)"
+    )
 
 
 def run(args: argparse.Namespace, test: TestKind) -> int:
@@ -59,12 +65,12 @@ def run(args: argparse.Namespace, test: TestKind) -> int:
         test=test,
         mode=getattr(args, "mode", "tree"),
         grace_s=args.grace,
-        requests=args.requests,
         with_traffic=args.with_traffic,
         kill_after_grace=args.kill_after_grace,
         stop_command=args.stop_command,
         start_command=args.start_command,
         cache_traffic=getattr(args, "cache_traffic", False),
+        **({"requests": args.requests} if "requests" in args else {}),
     )
     config = config_from(args)
     (target,) = targets_from(config, [args.url], [] if args.metrics_url is None else [args.metrics_url])

@@ -12,8 +12,8 @@ class OwnTest:
     test: str
     """``drain`` or ``restart``."""
     state: str
-    """``preparing``, ``filling`` or ``confirming`` before the order to stop, ``stopping``, ``draining`` or
-    ``closing`` while the engine goes, ``starting`` once it has gone."""
+    """``preparing``, ``filling``, ``asking`` or ``confirming`` before the order to stop, ``stopping``,
+    ``draining`` or ``closing`` while the engine goes, ``starting`` once it has gone."""
     gone_at: float | None = None
     """Epoch seconds at which its process was seen to have ended, or its port to be closed."""
     failed: str = ""
