@@ -9,7 +9,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui import __version__
 from tui.commands.usage import UsageError
@@ -51,6 +51,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale without our dash must not cost the answer
+    try:
+        return _run(words)
+    except UsageError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # the reader of a pipe went away; Python would complain again while flushing at exit
+        sys.stdout = None
+        return 1
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_LOST:
+            raise
+        sys.stdout = None  # as above
+        return _complain(f"standard output: {error.strerror}")
+
+
+def _run(words: list[str]) -> int:
     name, rest = _command(words)
     command = COMMANDS[name] if name else SCREEN
     module = importlib.import_module(command.module)
@@ -68,25 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"infertop {__version__}")
     try:
-        return _run(module, parser, rest)
-    except UsageError as error:
-        return _complain(str(error))
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # the reader of a pipe went away; Python would complain again while flushing at exit
-        sys.stdout = None
-        return 1
-    except OSError as error:
-        if error.filename is not None or error.errno not in _OUTPUT_LOST:
-            raise
-        sys.stdout = None  # as above
-        return _complain(f"standard output: {error.strerror}")
-
-
-def _run(module: Any, parser: argparse.ArgumentParser, words: list[str]) -> int:
-    try:
-        return int(module.run(parser.parse_args(words)))
+        return int(module.run(parser.parse_args(rest)))
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()  # what cannot be written must be known before the exit status is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,19 @@ def test_verdict_reads_a_pipe_of_the_shell_and_no_device(tmp_path: Path) -> None
 def test_a_token_of_the_environment_that_cannot_be_sent_is_refused_unquoted(tmp_path: Path) -> None:
     ended = run("once", "http://127.0.0.1:9", home=tmp_path, env={"INFERTOP_TOKEN": "hun\nter2"})
     assert (ended.status, ended.err) == (2, "infertop: INFERTOP_TOKEN: a token has no control characters\n")
+
+
+@pytest.mark.parametrize("words", [[], ["once"]])
+def test_an_interrupt_while_it_is_loaded_ends_without_a_traceback(words: list[str]) -> None:
+    """Half of the time from the Enter key to the first picture goes into imports."""
+    code = (
+        "import sys, tui.cli\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.startswith('tui.commands.'):\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        f"sys.exit(tui.cli.main({words!r}))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
