@@ -110,7 +110,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "left over": (
         {"leftovers": [Leftover(CORE, 71_000.0)]},
-        "1 of its processes were left over, holding 71000 MiB of GPU memory: VLLM::EngineCore (pid 4712)",
+        "1 of its processes was left over, holding 71000 MiB of GPU memory: VLLM::EngineCore (pid 4712)",
     ),
 }  # fmt: skip
 

@@ -145,7 +145,7 @@ def test_a_failed_test_says_why_what_to_set_and_where_it_is_kept() -> None:
             "5 of 8 requests in flight silent",
             "exit after 30.85 s of 30 s, code 0",
             "the readiness probe notices after 28.9 s, by its settings 20 to 31 s",
-            "1 of its processes were left over",
+            "1 of its processes was left over",
             "silent requests of ours had to be closed",
             "new requests: 9 x refused",
             "on SIGTERM running requests are lost",

@@ -291,12 +291,16 @@ async def test_a_feed_that_fails_is_a_notice() -> None:
         await until(lambda: "collection stopped: out of [file descriptors]" in screen_text(app), 5)
 
 
-async def test_a_broken_theme_is_a_notice_and_the_screen_stands(tmp_path: Path) -> None:
+async def test_a_broken_theme_that_nobody_asked_for_has_its_word_and_not_the_header(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("name = 1")
     app = made(theme_directories=[SHIPPED, tmp_path])
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.pause()
-        assert "theme bad.toml: name: expected" in screen_text(app).splitlines()[0]
+        lines = screen_text(app).rstrip().splitlines()
+        assert "theme bad.toml: name: expected" in lines[-1]
+        assert "theme" not in lines[0]
+        await press(pilot, "2")
+        assert "bad.toml" not in screen_text(app)
 
 
 async def test_of_several_faults_that_of_the_theme_asked_for_is_told(tmp_path: Path) -> None:

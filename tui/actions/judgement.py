@@ -76,7 +76,8 @@ def _leftovers(result: Result) -> list[str]:
     held = sum(left.gpu_mem_mib or 0.0 for left in result.leftovers)
     names = ", ".join(f"{left.process.name} (pid {left.process.pid})" for left in result.leftovers[:4])
     gpu = f", holding {held:.0f} MiB of GPU memory" if held else ""
-    return [f"{len(result.leftovers)} of its processes were left over{gpu}: {names}"]
+    count = len(result.leftovers)
+    return [f"{count} of its processes {'was' if count == 1 else 'were'} left over{gpu}: {names}"]
 
 
 def _return(result: Result) -> list[str]:

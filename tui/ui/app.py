@@ -162,7 +162,10 @@ class MonitorApp(App[str]):
         self._keep_up()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         if self._faults:
-            self.main.notice(self._faults[0])
+            # a file that nobody asked for may be broken for months: it has its word, and not the header
+            wanted = self._config.screen.theme
+            missing = bool(wanted) and wanted not in self._themes and not self._options.no_color
+            (self.main.notice if missing else self.main.answer)(self._faults[0])
         # owned by the app, in a group of its own: no other worker's start may cancel it
         self.run_worker(self._feed.start(), name="feed", group="feed", exit_on_error=False)
         self._begin(self._drills.attend, "tests")

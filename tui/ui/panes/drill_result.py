@@ -112,7 +112,7 @@ def _figures(report: dict[str, Any], *, at_once: bool) -> Iterator[str]:
         yield f"the readiness probe notices after {report['detect_s']:.1f} s{_by_settings(report)}"
     left_over = report.get("leftovers")
     if left_over:
-        yield f"{len(left_over)} of its processes were left over"
+        yield f"{len(left_over)} of its processes {'was' if len(left_over) == 1 else 'were'} left over"
     if report.get("clients_closed"):
         yield "silent requests of ours had to be closed"
     counts = report.get("outcomes") or {}
