@@ -127,6 +127,16 @@ def test_p06_one_long_step(step: float | None, level: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("timeout", "step", "words"),
+    [(5, 40.0, "25 s < 40 s; it makes 3 to 4 probes in a row fail, 3 kill"), (20, 90.0, "60 s < 90 s")],
+)
+def test_p06_counts_the_misses_of_one_step(timeout: int, step: float, words: str) -> None:
+    text = deployment({"livenessProbe": probe(t=timeout)})
+    found = of(lint_text(text, figures=[Figures(longest_step_s=step)]), "P06")[0]
+    assert found.arithmetic is not None and found.arithmetic.endswith(words)
+
+
+@pytest.mark.parametrize(
     ("handler", "level"),
     [
         ({"tcpSocket": {"port": 8000}}, "warning"),

@@ -143,7 +143,21 @@ def p06(case: Case) -> Iterator[Outcome]:
     if step is None:
         yield Need("the longest engine step or prefill", liveness.line, patience(liveness.spec))
     elif kill < step:
-        yield hit(liveness.line, f"{patience(liveness.spec)} < {s(step)}", kill=kill, step=step)
+        yield hit(
+            liveness.line,
+            f"{patience(liveness.spec)} < {s(step)}" + _misses(liveness.spec, step),
+            kill=kill,
+            step=step,
+        )
+
+
+def _misses(spec: ProbeSpec, step_s: float) -> str:
+    """How many probes in a row one long step makes fail; empty where they would overlap."""
+    if spec.timeout_s >= spec.period_s:
+        return ""
+    fewest, most = arithmetic.misses_in_stall(spec, step_s, 0.0)
+    span = str(fewest) if fewest == most else f"{fewest} to {most}"
+    return f"; it makes {span} probes in a row fail, {spec.failure_threshold} kill"
 
 
 def p07(case: Case) -> Iterator[Outcome]:

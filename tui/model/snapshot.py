@@ -102,7 +102,6 @@ class HostSnapshot:
     simulated: bool = False
     """Anything in it is."""
     read_only: bool = False
-    actions_enabled: bool = False
     discovery_done: bool = True
     """False until the first look for engines has ended."""
     hidden: str = ""

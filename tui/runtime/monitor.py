@@ -488,7 +488,6 @@ class Monitor:
             simulated=self._sources.simulated
             or any(v.engine.reading is not None and v.engine.reading.simulated for v in views),
             read_only=self._config.read_only,
-            actions_enabled=self._config.actions.enabled and not self._config.read_only,
             generate=self._generate,
             discovery_done=self._looked,
             hidden=table.reading.hidden if table.reading is not None else "",

@@ -248,7 +248,6 @@ class Signals:
                 self.latency[name] = (value, target)
         worst = max((value / target for value, target in self.latency.values()), default=None)
         self.over = worst is not None and worst > 1.0
-        self.in_target = worst is not None and worst <= 1.0
         self.well_inside = worst is not None and worst < self.thresholds.slo_well_inside
         self.decode_in_target = itl is not None and itl <= slo.itl_p95_s
         self.queueing = self._queueing()
