@@ -9,7 +9,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tui import __version__
 from tui.commands.usage import UsageError
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale without our dash must not cost the answer
     try:
-        return _run(words)
+        return _begin(words)
     except UsageError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(f"standard output: {error.strerror}")
 
 
-def _run(words: list[str]) -> int:
+def _begin(words: list[str]) -> int:
     name, rest = _command(words)
     command = COMMANDS[name] if name else SCREEN
     module = importlib.import_module(command.module)
@@ -85,8 +85,12 @@ def _run(words: list[str]) -> int:
         "--read-only", action="store_true", help="never act on a process nor generate, whatever is configured"
     )
     parser.add_argument("--version", action="version", version=f"infertop {__version__}")
+    return _run(module, parser, rest)
+
+
+def _run(module: Any, parser: argparse.ArgumentParser, words: list[str]) -> int:
     try:
-        return int(module.run(parser.parse_args(rest)))
+        return int(module.run(parser.parse_args(words)))
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()  # what cannot be written must be known before the exit status is
