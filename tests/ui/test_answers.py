@@ -10,6 +10,7 @@ import pytest
 from tests.support.waiting import until
 from tests.ui import scenes
 from tests.ui.test_keys import made, press, screen_text
+from tui.model.settings import Config, ScreenSettings
 from tui.ui.draw import as_text
 from tui.ui.keys import KEYS
 
@@ -69,7 +70,8 @@ async def test_what_is_saved_has_no_answer_to_another_key_on_it(
 
 async def test_what_went_wrong_stays_beside_the_answers(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("name = 1")
-    app = made(theme_directories=[tmp_path, *made()._options.theme_directories])
+    config = Config(screen=ScreenSettings(theme="bad"))  # one that was asked for: its fault stays
+    app = made(config=config, theme_directories=[tmp_path, *made()._options.theme_directories])
     async with app.run_test(size=(160, 45)) as pilot:
         await press(pilot, "t")
         lines = screen_text(app).splitlines()
