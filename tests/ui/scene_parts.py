@@ -123,7 +123,7 @@ def engine_reading(url: str, **changes: Any) -> EngineReading:
         waiting=waiting,
         waiting_by_reason={"capacity": waiting},
         kv_usage=kv,
-        kv_usage_max=min(1.0, round(kv + 0.05, 2)),
+        kv_usage_max=kv,
         kv_capacity_tokens=412_000.0,
         preemptions_per_s=0.0,
         prefix_hit_ratio=0.31,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ui import scenes
-from tests.ui.drill_scenes import dialog, ended, running
+from tests.ui.drill_scenes import dialog, ended, plan, running
 from tests.ui.feeds import StillFeed
+from tui.actions.plan_text import rows
 from tui.model.settings import Config, ScreenSettings
 from tui.ui.app import MonitorApp, ScreenOptions
 from tui.ui.screens.page import DrillPage
@@ -27,7 +28,10 @@ CASES: dict[str, tuple[Callable[[], Sheet], tuple[int, int]]] = {
     "dialog-160x45": (dialog, (160, 45)),
     "dialog-60x15": (dialog, (60, 15)),
     "refused-80x24": (
-        lambda: dialog(controls=("traffic", "cancel"), focus="cancel", refused=("2 requests of others in flight",)),
+        lambda: dialog(
+            controls=("traffic", "cancel"), focus="cancel", refused=("2 requests of others in flight",),
+            plan=tuple(rows(plan(others_running=2.0))),
+        ),
         (80, 24),
     ),
     "run-160x45": (running, (160, 45)),

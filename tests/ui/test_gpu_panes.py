@@ -11,6 +11,7 @@ import pytest
 from tests.ui import scenes, verdict_scenes
 from tui.model.readings import GpuReading, GpuSet, Missing
 from tui.model.status import Observed, SourceState, SourceStatus
+from tui.model.verdicts import Judgement
 from tui.ui.draw import as_text, draw
 from tui.ui.lines import Span, plain
 from tui.ui.panes.gpu_sheet import spelled
@@ -159,3 +160,19 @@ def test_of_a_throttled_card_what_holds_it_down_is_loud_not_that_it_is_busy() ->
     loud = [line for line in panes["gpus"] if any(span.role == "hot" for span in line)]
     assert [plain(line).split()[1] for line in loud] == ["2"]
     assert [span.text for span in loud[0] if span.role == "hot"] == ["91", "HOT"]
+
+
+def test_memory_is_loud_where_a_verdict_names_how_little_is_left() -> None:
+    def hot(view: View, size: tuple[int, int]) -> set[str]:
+        _, panes, _ = draw(view, *size)
+        return {span.text.strip() for line in panes["gpus"] for span in line if span.role == "hot"}
+
+    short = verdict_scenes.judged("gpu_memory")
+    assert hot(short, (120, 40)) == {"79.4"}
+    assert hot(short, (40, 12)) == {"100"}
+    quiet = replace(short, judgement=scenes.CALM)
+    assert hot(quiet, (120, 40)) == hot(quiet, (40, 12)) == set()
+    (found,) = {v.evidence for v in short.judgement.verdicts if v.scope != "host"}
+    room = tuple(replace(e, threshold=100.0) for e in found if e.signal == "gpu_mem_free_mib")
+    kept = tuple(replace(v, evidence=room) for v in short.judgement.verdicts)
+    assert hot(replace(short, judgement=Judgement(kept)), (120, 40)) == set()

@@ -292,6 +292,22 @@ def test_the_zoomed_pane_has_percentiles_ranks_and_what_is_not_known() -> None:
     assert rows(text, r"-30 min .* now")
 
 
+def test_a_zoomed_engine_without_a_past_has_a_line_and_no_empty_plots() -> None:
+    view = scenes.calm_view(full="engines", plots=True)
+    none = as_text(replace(view, trends=Trends(History())), 160, 45)
+    assert rows(none, "no history yet *│$")
+    assert "┌" not in none
+    assert "generated tokens/s" not in none
+    assert "no history" not in as_text(view, 160, 45)
+    url = scenes.URLS[0]
+    some = History()
+    for second in range(60):
+        some.add(url, "waiting", scenes.NOW - 60 + second, 3.0)
+    text = as_text(replace(view, trends=Trends(some)), 160, 45)
+    assert rows(text, "no history yet of generated tokens/s, KV cache %")
+    assert rows(text, "requests waiting")
+
+
 def test_the_zoomed_pane_marks_bounds_and_tells_means_reasons_and_a_slower_pace() -> None:
     view = scenes.calm_view(full="engines", plots=True)
     missing = (

@@ -181,3 +181,29 @@ async def test_the_filter_leaves_the_probes_of_the_engines_that_match() -> None:
         rows = [line for line in text.splitlines() if re.search("liveness +/health +200", line)]
         assert [":8003" in row for row in rows] == [True]
         assert "no engine matches" in await press(pilot, "slash", "x", "enter")
+
+
+def test_settings_that_are_alike_are_told_once_and_others_by_name() -> None:
+    view = scenes.crowded_view()
+    for size in ((160, 45), (120, 40), (200, 60)):
+        text = shown(view, *size)
+        assert len(re.findall(r"settings: vllm's defaults +\d requests/min by us each", text)) == 1, size
+    first, second, *others = view.snapshot.engines
+    other = replace(second, probe_origin="deploy.yaml:31")
+    view = replace(view, snapshot=replace(view.snapshot, engines=(first, other, *others)))
+    lines = [plain(line) for line in probes.body(view, 79, 40)]
+    assert any(re.search(r"^11 engines +settings: vllm's defaults", line) for line in lines)
+    assert any(
+        re.search(r"^vllm :8001 +settings: deploy.yaml:31 +\d requests/min by us *$", line) for line in lines
+    )
+
+
+def test_what_follows_from_the_probes_keeps_a_line_and_what_has_none_is_counted() -> None:
+    view = scenes.hung_view()
+    whole = [plain(line) for line in probes.body(view, 79, 30)]
+    for height in range(probes.LEAST, len(whole)):
+        lines = [plain(line).rstrip() for line in probes.body(view, 79, height)]
+        assert len(lines) == height
+        below = [line for line in lines if line.startswith("! liveness")]
+        assert below, lines
+        assert lines[-1].endswith("more")

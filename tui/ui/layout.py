@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tui.ui import filtered
 from tui.ui.panes.gpus import table_lines, telling
 from tui.ui.panes.probes import wanted_lines
+from tui.ui.panes.verdict import remarks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,8 @@ class Needs:
     """The fewest lines in which the GPUs make a table."""
     telling: int = 0
     """GPUs that have something to tell on a line of its own."""
+    remarks: bool = True
+    """There is more to say than the headline's verdict."""
 
     @classmethod
     def of(cls, view: View) -> Needs:
@@ -57,6 +60,7 @@ class Needs:
             disks=len(snapshot.host.reading.disks or ()) if snapshot.host.reading else 0,
             table=table_lines(view),
             telling=telling(view),
+            remarks=remarks(view),
         )
 
 
@@ -144,10 +148,10 @@ def _stack(width: int, height: int, needs: Needs) -> Layout:
             continue
         rows[name] += granted
         spare -= granted
-    if spare > 4:
-        more = min(4, spare - 4)
-        rows["verdict"] += more
-        spare -= more
+    # a fixed share, whatever there is to say: lines that come and go would move all below them
+    more = min(4, (spare + 1) // 2)
+    rows["verdict"] += more
+    spare -= more
     boxes: dict[PaneName, Box] = {}
     y = 0
     # what is left over separates the blocks; the last of it, if any, stands above the keys
@@ -173,7 +177,7 @@ def _wishes(needs: Needs) -> list[tuple[PaneName, int, int]]:
         ("footer", 1, 1),
         ("verdict", 4, 4),
         ("engines", min(2, needs.engines), 2),
-        ("verdict", 5, 5),
+        ("verdict", 5 if needs.remarks else 4, 4),
         ("gpus", min(2, needs.gpus), 2),
         ("engines", min(4, needs.engines) + 1, 3),
         ("gpus", needs.gpus + 1, needs.table),
@@ -181,6 +185,7 @@ def _wishes(needs: Needs) -> list[tuple[PaneName, int, int]]:
         ("host", 2, 2),
         ("probes", min(4, needs.engines), 2),
         ("gpus", needs.gpus + 1 + needs.telling, needs.table),
+        ("verdict", 5, 5),
     ]
 
 

@@ -89,6 +89,16 @@ def cut(text: str, size: int) -> str:
     return kept.rstrip() + ELLIPSIS
 
 
+def cut_words(text: str, size: int) -> str:
+    """A sentence in at most ``size`` cells, cut behind a word unless that costs more than half of it."""
+    if len(text) <= size:
+        return text
+    whole = wrap(text, max(1, size - len(ELLIPSIS) - 1))[0]
+    if len(whole) < size / 2 or whole.endswith(ELLIPSIS):
+        return cut(text, size)
+    return f"{whole} {ELLIPSIS}"
+
+
 def cut_name(text: str, size: int) -> str:
     """An engine's name in at most ``size`` cells: its kind and host give way, and its port is whole."""
     port = _PORT.search(text)

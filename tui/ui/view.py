@@ -131,7 +131,9 @@ def urgent_first(view: View) -> list[EngineView]:
     return sorted(view.snapshot.engines, key=lambda engine: ranks.get(engine.url, 0))
 
 
-def is_hot(view: View, scope: str | None, signals: Sequence[str], value: float | None) -> bool:
+def is_hot(
+    view: View, scope: str | None, signals: Sequence[str], value: float | None, *, low: bool = False
+) -> bool:
     """Whether a figure is what made a verdict: those are tinted, and nothing else is.
 
     Args:
@@ -139,11 +141,12 @@ def is_hot(view: View, scope: str | None, signals: Sequence[str], value: float |
         scope: whose figure it is; None: any verdict's (a GPU belongs to no single engine).
         signals: the names under which rules call it.
         value: the figure; it must be past the threshold itself.
+        low: it is one of which there is too little, so it must be below it.
     """
     if value is None:
         return False
     return any(
-        evidence.signal in signals and _exceeds(evidence, value)
+        evidence.signal in signals and (_undercuts if low else _exceeds)(evidence, value)
         for verdict in view.judgement.verdicts
         if verdict.verdict not in QUIET and scope in (None, verdict.scope)
         for evidence in verdict.evidence
@@ -156,6 +159,11 @@ def _exceeds(evidence: Evidence, value: float) -> bool:
     if isinstance(limit, str) or limit is None:
         return False
     return value >= limit if evidence.comparison == ">=" else evidence.comparison == ">" and value > limit
+
+
+def _undercuts(evidence: Evidence, value: float) -> bool:
+    limit = evidence.threshold
+    return isinstance(limit, (int, float)) and evidence.comparison == "<" and value < limit
 
 
 def figure(text: str, *, hot: bool = False, stale: bool = False) -> Span:

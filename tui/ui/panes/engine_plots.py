@@ -24,18 +24,24 @@ SPAN_S = 1800.0
 
 
 def plots(view: View, url: str, size: int) -> list[Line]:
-    """As many of the plots side by side as the width holds, the others below."""
+    """As many of the plots side by side as the width holds, the others below; what has no past is named."""
     if not view.mode.plots:
         return [(Span("drawing…", "muted"),)]
     across = max(1, min(3, (size + GAP) // (LEAST + GAP)))
     each = (size - GAP * (across - 1)) // across
     kv_limit = view.thresholds.kv_usage_warn * 100
-    blocks = [
-        _block(view, url, "generated tokens/s", "gen_tok_s", each),
-        _block(view, url, "requests waiting", "waiting", each),
-        _block(view, url, "KV cache %", "kv_usage", each, scale=100.0, top=100.0, limit=kv_limit),
-    ]
+    made = {
+        "generated tokens/s": _block(view, url, "generated tokens/s", "gen_tok_s", each),
+        "requests waiting": _block(view, url, "requests waiting", "waiting", each),
+        "KV cache %": _block(
+            view, url, "KV cache %", "kv_usage", each, scale=100.0, top=100.0, limit=kv_limit
+        ),
+    }
+    blocks = [block for block in made.values() if block]
     lines: list[Line] = []
+    if len(blocks) < len(made):  # an axis without a curve looks like a curve of zeros
+        of = ", ".join(name for name, block in made.items() if not block) if blocks else ""
+        lines.append(fit((Span(f"no history yet{f' of {of}' if of else ''}", "muted"),), size))
     for start in range(0, len(blocks), across):
         for parts in zip(*blocks[start : start + across], strict=True):
             line: Line = parts[0]
@@ -56,6 +62,7 @@ def _block(
     top: float | None = None,
     limit: float | None = None,
 ) -> list[Line]:
+    """One plot under its name; nothing where nothing was seen."""
     # two points a column, in steps that divide the half hour into whole ones
     step = max(SPAN_S / (2 * max(1, size - 6)), 2 * view.snapshot.interval_s, 10.0)
     count = int(SPAN_S / step)
@@ -63,6 +70,8 @@ def _block(
         None if value is None else value * scale
         for value in view.trends.steps(url, signal, count, step, view.now)
     ]
+    if all(value is None for value in values):
+        return []
     points = [(-(count - index) * step, value) for index, value in enumerate(values)]
     upper = top if top is not None else nice_top(values)
     rows = plotext_chart.plot(points, size, HEIGHT - 1, top=upper, span_s=SPAN_S, limit=limit)

@@ -11,6 +11,7 @@ from tui.ui.lines import Line, Span, narrow
 from tui.ui.table import Column
 from tui.ui.view import figure, is_hot
 from tui.ui.words import THROTTLES, gpu_kind, gpu_name
+from tui.verdict.gpu_signals import free_mib
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,11 +75,16 @@ def mem_ratio(gpu: GpuReading) -> float | None:
     return gpu.mem_used_mib / gpu.mem_total_mib
 
 
+def short_of_memory(item: Row) -> bool:
+    """Whether what it has left is what made a verdict."""
+    return is_hot(item.view, None, ("gpu_mem_free_mib",), free_mib(item.gpu), low=True)
+
+
 def _memory(item: Row) -> Line:
     used = gib(item.gpu.mem_used_mib)
     total = number(None if item.gpu.mem_total_mib is None else item.gpu.mem_total_mib / 1024)
     return (
-        _figure(item, used, item.gpu.mem_used_mib, "mem_used_mib", "mem_used_pct"),
+        figure(used, hot=short_of_memory(item), stale=item.stale),
         _of(item, total, 4),
     )
 

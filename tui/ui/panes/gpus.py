@@ -11,7 +11,7 @@ from tui.model.units import DASH, number, percent, seconds
 from tui.ui import filtered
 from tui.ui.lines import Line, Role, Span, beside, cut, fit, narrow, width, wrap
 from tui.ui.panes.charted import Chart, charts
-from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio
+from tui.ui.panes.gpu_row import COLUMNS, FULL, LIMIT, Row, mem_ratio, short_of_memory
 from tui.ui.panes.gpu_sheet import sheet, spelled
 from tui.ui.table import Column, choose, head, noted, row, told, window
 from tui.ui.view import figure
@@ -301,8 +301,8 @@ def _summary(rows: list[Row], size: int, height: int, old: Sequence[str]) -> lis
     stale = all(r.stale for r in cards)
     most = max((m for m in memory if m is not None), default=None)
 
-    def value(text: str) -> Span:
-        return figure(text, stale=stale)
+    def value(text: str, *, hot: bool = False) -> Span:
+        return figure(text, hot=hot, stale=stale)
 
     each = (Span("sm ", "label"), value(" ".join(percent(v).rjust(3) for v in sm)), Span(" %", "muted"))
     known = [v for v in sm if v is not None]
@@ -310,7 +310,7 @@ def _summary(rows: list[Row], size: int, height: int, old: Sequence[str]) -> lis
     spread = (Span("sm ", "label"), value(span.rjust(6)), Span(" %", "muted"))
     rest = (
         Span("mem ", "label"),
-        value(percent(None if most is None else most * 100).rjust(3)),
+        value(percent(None if most is None else most * 100).rjust(3), hot=any(map(short_of_memory, working))),
         Span(" %  ", "muted"),
         value(number(max(temps, default=None)).rjust(3)),
         Span(" °C  ", "muted"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tui.model.snapshot import EngineView
     from tui.ui.view import View
 
+BY_US = "/min by us"
 _DONE = {
     "liveness": "liveness would have killed it at",
     "startup": "startup would have killed it at",
@@ -69,7 +70,7 @@ def facts(engine: EngineView) -> list[str]:
         parts.append("unhealthy does not restart")
     if engine.probe_requests:
         count = engine.probe_requests
-        parts.append(f"{count} request{'' if count == 1 else 's'}/min by us")
+        parts.append(f"{count} request{'' if count == 1 else 's'}{BY_US}")
     container, unit = engine.container.reading, engine.unit.reading
     for name, restarts in (
         ("container", container.restarts if container else None),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tui.model.status import SourceState
 from tui.model.units import DASH, seconds
 from tui.ui import filtered
-from tui.ui.lines import Line, Span, cut, fit_name, flow, narrow, wrap
+from tui.ui.lines import Line, Span, beside, cut, fit_name, flow, narrow, wrap
 from tui.ui.panes import probe_notes
 from tui.ui.table import Column, choose, for_names, head, noted, row
 from tui.ui.words import PROBE_KINDS, READING, engine_name
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tui.ui.lines import Role
     from tui.ui.view import View
 
+LEAST = 4
+"""Lines from which on one is kept for what follows from the probes."""
 SLOW_S = 2.0
 """An answer that is out for this long is worth saying; SGLang's /health takes 1 s when all is well."""
 
@@ -50,19 +52,23 @@ def body(view: View, size: int, height: int) -> list[Line]:
     full = view.mode.full == "probes"
     names = {engine_name(item.engine) for item in rows}
     chosen = choose(for_names(_ZOOMED if full else _COLUMNS, names, size), size)
-    room = len(rows) if full else height - 1
-    lines = [head(chosen), *_fitting(rows, room, chosen, size)]
     if full:
+        lines = [head(chosen), *_fitting(rows, len(rows), chosen, size)]
         return [*lines, *unprobed, *_details(view, size)]
-    spare = height - len(lines)
     warnings = [
         (Span(part, "warn"),)
         for engine in filtered.engines(view)
         for text in probe_notes.warnings(view, engine, full=False)
         for part in wrap(f"! {text}", size)
     ]
-    quiet = [line for engine in filtered.engines(view) for line in _facts(view, engine, size)]
-    return [*lines, *[*warnings, *unprobed, *quiet][:spare]]
+    below = [*warnings, *unprobed, *_facts(view, size)]
+    # rows give way to a line for what follows from them
+    least = 1 if below and height >= LEAST else 0
+    lines = [head(chosen), *_fitting(rows, height - 1 - least, chosen, size)]
+    spare = height - len(lines)
+    if len(below) > spare > 0:
+        below = [*below[: spare - 1], beside(below[spare - 1], _more(len(below) - spare), size)]
+    return [*lines, *below[: max(0, spare)]]
 
 
 def _muted(text: str, size: int) -> list[Line]:
@@ -70,17 +76,21 @@ def _muted(text: str, size: int) -> list[Line]:
 
 
 def wanted_lines(view: View) -> int:
-    """Rows and warnings: those that should not be left out."""
+    """Rows, warnings and a line of settings: those that should not be left out."""
     engines = view.snapshot.engines
-    return sum(len(e.probes) + len(probe_notes.warnings(view, e, full=False)) for e in engines)
+    facts = any(probe_notes.facts(engine) for engine in engines)
+    return sum(len(e.probes) + len(probe_notes.warnings(view, e, full=False)) for e in engines) + facts
 
 
 def _fitting(rows: list[Row], room: int, chosen: list[tuple[Column[Row], int]], size: int) -> list[Line]:
     if len(rows) <= room:
         return [_row(chosen, item, size) for item in rows]
     shown = sorted(rows, key=lambda item: item.probe.ok is not False)[: max(0, room - 1)]
-    more: Line = (Span(f"+{len(rows) - len(shown)} more", "muted", "fill('probes')"),)
-    return [*(_row(chosen, item, size) for item in shown), more][: max(0, room)]
+    return [*(_row(chosen, item, size) for item in shown), _more(len(rows) - len(shown))][: max(0, room)]
+
+
+def _more(count: int) -> Line:
+    return (Span(f"+{count} more", "muted", "fill('probes')"),)
 
 
 def _row(chosen: list[tuple[Column[Row], int]], item: Row, size: int) -> Line:
@@ -92,11 +102,23 @@ def _row(chosen: list[tuple[Column[Row], int]], item: Row, size: int) -> Line:
     return row(chosen, item)
 
 
-def _facts(view: View, engine: EngineView, size: int) -> list[Line]:
-    """Whose settings they are and what we cost, behind the engine's name where there are several."""
-    facts = probe_notes.facts(engine)
-    name = [engine_name(engine)] if len(view.snapshot.engines) > 1 else []
-    return flow([(Span(text, "muted"),) for text in (*name, *facts)], size, len(facts) + 1) if facts else []
+def _facts(view: View, size: int) -> list[Line]:
+    """Whose settings they are and what we cost, once for all engines of which the same is true."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for engine in filtered.engines(view):
+        if facts := tuple(probe_notes.facts(engine)):
+            alike.setdefault(facts, []).append(engine_name(engine))
+    lines: list[Line] = []
+    for facts, names in alike.items():
+        several = len(names) > 1
+        who = [f"{len(names)} engines"] if several and len(alike) > 1 else []
+        if not several and len(view.snapshot.engines) > 1:
+            who = names
+        told = [f"{text} each" if several and text.endswith(probe_notes.BY_US) else text for text in facts]
+        items = [*who, *told]
+        first, *others = flow([(Span(text, "muted"),) for text in items], size - 2, len(items))
+        lines += [first, *((Span("  "), *line) for line in others)]
+    return lines
 
 
 def _details(view: View, size: int) -> list[Line]:

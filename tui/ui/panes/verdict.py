@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.model.verdicts import LEVELS
-from tui.ui.lines import Line, Span, cut, cut_name, fit, flow, narrow, width, wrap
+from tui.ui.lines import Line, Span, cut, cut_name, cut_words, fit, narrow, width, wrap
 from tui.ui.marks import badge, finding_line
 from tui.ui.panes.past import strip
 from tui.ui.table import told
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 LABEL = 9
 """Cells of the labels in front."""
+LEAST = 5
+"""Lines from which on there is one for the past 30 minutes, with remarks; without them, one less."""
 MORE = len("   +99 more")
+GAP: Line = (Span("   "),)
 _LIMIT = re.compile(r" \([^()]*\)$")
 COUNTED = 3
 """From so many on engines that are well are counted, not named."""
@@ -39,19 +42,24 @@ def body(view: View, size: int, height: int) -> list[Line]:
     main = headline(view)
     if main is None:
         return [(Span(READING, "muted"),)]
-    for_because, for_advice, for_also = _rooms(height)
-    because = _because(main, size - LABEL, for_because)
-    items = _also(view, main)
-    also = _flowing(items, size - LABEL, for_also) if for_also else []
+    room = size - LABEL
+    reasons, remarks = _reasons(main), _also(view, main)
+    with_past = height >= LEAST if remarks else height >= LEAST - 1
+    for_because, for_advice, for_also = _rooms(height - 1 - with_past)
+    because, also = _flowing(reasons, room, for_because), _flowing(remarks, room, for_also)
     spare = for_because - len(because) + for_also - len(also)  # lines that nobody needs go to the advice
-    advice = _advice(main, size - LABEL, for_advice + spare if for_advice else 0)
+    advice = _advice(main, room, for_advice + spare if for_advice else 0)
     spare += for_advice - len(advice)
+    if because and spare > 0:  # then to the reasons
+        longer = _flowing(reasons, room, len(because) + spare)
+        spare -= len(longer) - len(because)
+        because = longer
     if also and spare > 0:  # and then to what else is wrong
-        also = _flowing(items, size - LABEL, len(also) + spare)
+        also = _flowing(remarks, room, len(also) + spare)
     found = [_headline(view, main, size)]
     for label, content in (("because", because), ("do", advice), ("also", also)):
         found += _labelled(label, content)
-    if height < 5:
+    if not with_past:
         return found[:height]
     found = found[: height - 1]
     found += [()] * (height - 1 - len(found))
@@ -60,18 +68,25 @@ def body(view: View, size: int, height: int) -> list[Line]:
 
 
 def flat(view: View, size: int, height: int) -> list[Line]:
-    """The same for a screen without borders."""
+    """The same for a screen without borders, where empty lines stand between the panes."""
     mark = Span("▸" if view.mode.focused == "verdict" else " ", "focus")
-    return [(mark, *line) for line in body(view, size - 1, height)]
+    return [(mark, *line) for line in body(view, size - 1, height) if line]
 
 
-def _rooms(height: int) -> tuple[int, int, int]:
-    """Lines for because, do and also, in a pane of this height."""
-    spare = max(0, height - 2) if height >= 5 else height - 1
+def remarks(view: View) -> bool:
+    """Whether there is more to say than the headline's verdict: only then the pane needs a line for it."""
+    if view.judgement.findings:
+        return True
+    main = headline(view)
+    return main is not None and bool(main.secondary or others(view))
+
+
+def _rooms(lines: int) -> tuple[int, int, int]:
+    """Lines for because, do and also, of so many."""
     return (
-        (1 if spare >= 1 else 0) + (1 if spare >= 4 else 0) + max(0, spare - 6),
-        (1 if spare >= 2 else 0) + (1 if spare >= 5 else 0),
-        (1 if spare >= 3 else 0) + (1 if spare >= 6 else 0),
+        (1 if lines >= 1 else 0) + (1 if lines >= 4 else 0) + max(0, lines - 6),
+        (1 if lines >= 2 else 0) + (1 if lines >= 5 else 0),
+        (1 if lines >= 3 else 0) + (1 if lines >= 6 else 0),
     )
 
 
@@ -122,16 +137,12 @@ def _endings(view: View, main: Verdict) -> list[tuple[Line, ...]]:
     ]
 
 
-def _because(main: Verdict, size: int, rows: int) -> list[Line]:
-    room = size - MORE
-    texts = (narrow(evidence.text) for evidence in main.evidence if evidence.text)
-    # a figure without its limit is more than half of both
-    items: list[Line] = [(Span(text if len(text) <= room else _LIMIT.sub("", text)),) for text in texts]
-    items += [
+def _reasons(main: Verdict) -> list[Line]:
+    items: list[Line] = [(Span(narrow(evidence.text)),) for evidence in main.evidence if evidence.text]
+    return items + [
         (Span(f"{'' if index else 'not known: '}{narrow(what)}", "muted"),)
         for index, what in enumerate(named(main.missing))
     ]
-    return _flowing(items, size, rows) if rows else []
 
 
 def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
@@ -144,7 +155,7 @@ def _advice(main: Verdict, size: int, rows: int) -> list[Line]:
         first, more = _LIMIT.sub("", items[0]), f"; +{len(items) - 1} more"
         wordings.append(f"{first}{more}")
         *whole, last = wrap(first, size, rows)
-        wordings.append(" ".join([*whole, f"{cut(last, size - len(more))}{more}"]))
+        wordings.append(" ".join([*whole, f"{cut_words(last, size - len(more))}{more}"]))
     return [(Span(line, "text"),) for line in told(wordings, size, rows)]
 
 
@@ -190,6 +201,56 @@ def _together(findings: tuple[Finding, ...]) -> list[Finding]:
 
 
 def _flowing(items: list[Line], size: int, rows: int) -> list[Line]:
-    """Items that flow; one that is longer than a line leaves room to say how many do not show."""
-    room = size - MORE if len(items) > 1 else size
-    return flow([fit(item, room) if width(item) > room else item for item in items], size, rows)
+    """Items that flow on so many lines; a longer one is wrapped, and what finds no room is counted."""
+    packed: list[list[Line]] = []
+    for index, item in enumerate(items if rows else ()):
+        if packed and width([*_joined(packed[-1]), *GAP, *item]) <= size:
+            packed[-1].append(item)
+            continue
+        if len(packed) == rows:
+            packed[-1] = _counted(packed[-1], len(items) - index, size)
+            break
+        parts = _wrapped(item, size, rows - len(packed))
+        packed += [[part] for part in parts]
+        if width(parts[-1]) > size:
+            left_out = len(items) - index - 1
+            packed[-1] = _counted([parts[-1]], left_out, size) if left_out else [_cut(parts[-1], size)]
+            break
+    return [_joined(row) for row in packed]
+
+
+def _joined(row: list[Line]) -> Line:
+    first, *others = row
+    return (*first, *(span for item in others for span in (*GAP, *item)))
+
+
+def _wrapped(item: Line, size: int, rows: int) -> list[Line]:
+    """An item on several lines, its last span below itself; the last of ``rows`` lines may be too long."""
+    *before, last = item
+    start = width(before)
+    if start + len(last.text) <= size:
+        return [item]
+    texts = wrap(last.text, max(1, size - start))
+    if len(texts) > rows:
+        texts = [*texts[: rows - 1], " ".join(texts[rows - 1 :])]
+    blank = (Span(" " * start),) if start else ()
+    return [(*(blank if index else before), last._replace(text=text)) for index, text in enumerate(texts)]
+
+
+def _counted(row: list[Line], left_out: int, size: int) -> list[Line]:
+    """A full row that ends in how many items found no room, which may cost it another one."""
+    while True:
+        marks: list[Line] = [(Span(f"+{left_out} more", "muted"),), (Span(f"+{left_out}", "muted"),)]
+        for mark in marks:
+            if width(_joined([*row, mark])) <= size:
+                return [*row, mark]
+        if len(row) == 1:
+            return [_cut(row[0], size - width((*GAP, *marks[0]))), marks[0]]
+        row, left_out = row[:-1], left_out + 1
+
+
+def _cut(item: Line, size: int) -> Line:
+    """As much of an item as fits: a figure goes without its limit before it goes in half."""
+    *before, last = item
+    room = max(1, size - width(before))
+    return (*before, last._replace(text=cut_words(_LIMIT.sub("", last.text), room)))
