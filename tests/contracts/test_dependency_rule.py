@@ -40,15 +40,15 @@ def loaded_by(statement: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("tui", ("argparse", "asyncio", "httpx", "psutil", "pynvml", *HEAVY)),
-        ("tui.model.readings", ("asyncio", "httpx", "psutil", "pynvml", *HEAVY)),
-        ("tui.exposition.parse", ("asyncio", "httpx", "psutil", "pynvml", *HEAVY)),
-        ("tui.verdict.judge", ("asyncio", "httpx", "psutil", "pynvml", *HEAVY)),
-        ("tui.config.load", ("asyncio", "httpx", "psutil", "pynvml", *HEAVY)),
-        ("tui.cli", ("asyncio", "httpx", "psutil", "pynvml", *HEAVY)),
-        ("tui.commands.verdict", ("asyncio", "httpx", "psutil", "pynvml", *HEAVY)),
-        ("tui.commands.once", ("httpx", "pynvml", *HEAVY)),
-        ("tui.runtime.monitor", ("httpx", "pynvml", *HEAVY)),
+        ("tui", ("argparse", "asyncio", "httpcore", "httpx", "psutil", "pynvml", *HEAVY)),
+        ("tui.model.readings", ("asyncio", "httpcore", "httpx", "psutil", "pynvml", *HEAVY)),
+        ("tui.exposition.parse", ("asyncio", "httpcore", "httpx", "psutil", "pynvml", *HEAVY)),
+        ("tui.verdict.judge", ("asyncio", "httpcore", "httpx", "psutil", "pynvml", *HEAVY)),
+        ("tui.config.load", ("asyncio", "httpcore", "httpx", "psutil", "pynvml", *HEAVY)),
+        ("tui.cli", ("asyncio", "httpcore", "httpx", "psutil", "pynvml", *HEAVY)),
+        ("tui.commands.verdict", ("asyncio", "httpcore", "httpx", "psutil", "pynvml", *HEAVY)),
+        ("tui.commands.once", ("httpcore", "httpx", "pynvml", *HEAVY)),
+        ("tui.runtime.monitor", ("httpcore", "httpx", "pynvml", *HEAVY)),
     ],
 )
 def test_a_fresh_interpreter_loads_only_what_the_layer_needs(module: str, absent: tuple[str, ...]) -> None:

@@ -292,8 +292,8 @@ async def test_tls_to_a_server_that_has_none() -> None:
         assert (await failure(HttpTarget(f"https://127.0.0.1:{port}"))).reason == "tls"
 
 
-def test_importing_the_module_imports_no_httpx() -> None:
-    code = "import sys, tui.sources.probes, tui.sources.engines.source; sys.exit('httpx' in sys.modules)"
+def test_importing_the_module_imports_no_httpcore() -> None:
+    code = "import sys, tui.sources.probes, tui.sources.engines.source; sys.exit('httpcore' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 

@@ -220,7 +220,7 @@ from tui.sources.probes import HttpProber
 async def main():
     async with serve(vllm(exposition())) as server:
         target = EngineTarget(server.url)
-        assert "httpx" not in sys.modules
+        assert "httpcore" not in sys.modules
         spec = ProbeSpec("/health", timeout_s=5.0)
         routes = [Route(HttpProber(target, spec), SystemClock(), 5.0) for _ in range(3)]
         source = EngineSource(target)
@@ -243,5 +243,5 @@ def test_the_first_latency_has_no_import_in_it() -> None:
         [sys.executable, "-c", COLD], capture_output=True, text=True, timeout=50, check=True
     )
     cold, warm = ([float(figure) for figure in line.split()] for line in done.stdout.split("\n")[:2])
-    # loading httpx takes 0.3 s and more here; a cold request is a few times a warm one
+    # loading httpcore takes 0.2 s and more here; a cold request is a few times a warm one
     assert max(cold) < 0.1 + 5 * max(warm)

@@ -1,6 +1,6 @@
 """HTTP GETs for a program that lives for a second: blocking, each with a total deadline.
 
-``tui.sources.http`` would cost 0.3 s of CPU for asyncio and httpx before its first byte; this takes 0.05.
+``tui.sources.http`` would cost 0.3 s of CPU for asyncio and httpcore before its first byte; this takes 0.05.
 """
 
 from __future__ import annotations

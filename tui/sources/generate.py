@@ -52,7 +52,7 @@ class GenerateProber:
         self._model = ""
 
     async def prepare(self) -> None:
-        """Import httpx and read the certificates."""
+        """Import httpcore and read the certificates."""
         with contextlib.suppress(SourceError):  # the request will meet it again, and say so
             await self._http.prepare()
 

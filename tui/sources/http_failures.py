@@ -12,24 +12,35 @@ from tui.model.text import clean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import httpx
-
     from tui.sources.proxies import Proxy
 
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN)
 
 
-def failure(error: httpx.HTTPError, scheme: str, proxy: Proxy | None = None) -> SourceError:
+def failures() -> tuple[type[Exception], ...]:
+    """What httpcore raises where an exchange fails."""
+    import httpcore
+
+    return (
+        httpcore.TimeoutException,
+        httpcore.NetworkError,
+        httpcore.ProtocolError,
+        httpcore.ProxyError,
+        httpcore.UnsupportedProtocol,
+    )
+
+
+def failure(error: Exception, scheme: str, proxy: Proxy | None = None) -> SourceError:
     """A failed exchange in our words: those of exceptions may hold header values.
 
     Args:
-        error: what httpx raised.
+        error: one of ``failures``.
         scheme: of the endpoint.
         proxy: the one that was taken. That it is out of reach is no news of the engine: never ``refused``.
     """
-    import httpx
+    import httpcore
 
-    if isinstance(error, httpx.ProxyError):
+    if isinstance(error, httpcore.ProxyError):
         status = str(error)[:3]
         if status in ("403", "407"):
             return SourceError("403", f"{proxy}: HTTP {status} to our CONNECT")
@@ -38,14 +49,14 @@ def failure(error: httpx.HTTPError, scheme: str, proxy: Proxy | None = None) -> 
     if (
         proxy is not None
         and found.reason != "tls"
-        and isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
+        and isinstance(error, (httpcore.ConnectError, httpcore.ConnectTimeout))
     ):
         return SourceError("timeout", f"{proxy} cannot be reached: {found.detail}")
     return found
 
 
-def _failure(error: httpx.HTTPError, scheme: str) -> SourceError:
-    import httpx
+def _failure(error: Exception, scheme: str) -> SourceError:
+    import httpcore
 
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLError):
@@ -61,16 +72,16 @@ def _failure(error: httpx.HTTPError, scheme: str) -> SourceError:
             return SourceError("no_permission", clean(f"may not connect: {cause.strerror}"))
         if isinstance(cause, OSError) and cause.errno in _UNREACHABLE:
             return SourceError("timeout", clean(f"cannot be reached: {cause.strerror}"))
-    if isinstance(error, httpx.RemoteProtocolError):
+    if isinstance(error, httpcore.RemoteProtocolError):
         words = str(error)
         if "disconnected" in words or "closed" in words:
             return SourceError("reset", "the server closed the connection before the end of its answer")
         return SourceError("not_metrics", "what answers there does not speak HTTP")
-    if isinstance(error, httpx.LocalProtocolError):
+    if isinstance(error, httpcore.LocalProtocolError):
         return SourceError("parse", "a configured header or token cannot be sent as it is")
-    if isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, httpcore.ConnectTimeout):
         return SourceError("timeout", "no connection")
-    if isinstance(error, httpx.ConnectError) and scheme == "https":
+    if isinstance(error, httpcore.ConnectError) and scheme == "https":
         return SourceError("tls", "the connection was closed during the handshake")
     return SourceError("reset", "the connection broke")
 

@@ -129,7 +129,7 @@ class HttpProber:
         return self._own_host and bool(self._target.headers) and _place(url) == _place(self._target.url)
 
     async def prepare(self) -> None:
-        """Import httpx and read the certificates' settings."""
+        """Import httpcore and read the certificates' settings."""
         with contextlib.suppress(SourceError):  # the request will meet it again, and say so
             await self._first.prepare()
 

@@ -13,7 +13,7 @@ from tui.sources import offloop
 from tui.sources.resolve import Resolver
 
 if TYPE_CHECKING:
-    import httpx
+    import httpcore
 
     from tui.model.settings import EngineTarget
 
@@ -51,12 +51,29 @@ class Proxy:
         """Load what a proxy that is spoken to by TLS needs, off the loop."""
         self._context = await offloop.start(ssl.create_default_context, f"TLS {self._host}")
 
-    def at(self, address: str) -> httpx.Proxy:
-        """As httpx wants it, at one of its addresses."""
-        import httpx
+    def pool(
+        self, address: str, context: ssl.SSLContext | None, keep_alive_s: float
+    ) -> httpcore.AsyncConnectionPool:
+        """Connections through it.
 
-        url = httpx.URL(scheme=self.scheme, host=address, port=self._port)
-        return httpx.Proxy(url, auth=self._auth, ssl_context=self._context)
+        Args:
+            address: one of its own.
+            context: what an endpoint that is spoken to by TLS needs.
+            keep_alive_s: how long one may rest.
+        """
+        import httpcore
+
+        url = httpcore.URL(scheme=self.scheme.encode(), host=address.encode(), port=self._port, target=b"/")
+        auth = None if self._auth is None else (self._auth[0].encode(), self._auth[1].encode())
+        return httpcore.AsyncHTTPProxy(
+            url,
+            proxy_auth=auth,
+            ssl_context=context,
+            proxy_ssl_context=self._context,
+            max_connections=None,
+            max_keepalive_connections=1,
+            keepalive_expiry=keep_alive_s,
+        )
 
 
 def proxy_for(asked: str, url: str) -> Proxy | None:
